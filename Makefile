@@ -20,7 +20,7 @@ OLDEST    := 3.6
 # What differs between versions: methods of the builder, public names, values, bounds, and what Triton makes of them.
 SMOKE     := $(addprefix tests/render/interpreter/test_,builder.py public_api.py values.py value_lane.py lowering.py)
 
-.PHONY: help demo older test test-all test-oldest test-versions bench power soundness mutation libraries lint docs clean
+.PHONY: help demo older test test-all test-oldest test-versions bench power soundness mutation kept libraries lint docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -33,6 +33,7 @@ help:
 	@echo "make bench     speed and memory, against the stock interpreter and against plain GEMMs"
 	@echo "make soundness attacks on every kernel under every profile; hours, resumable; writes docs/soundness.md"
 	@echo "               75 million checks a run; ARGS='--seed 2' adds another one to the page"
+	@echo "make kept      keeps the bounds that the rules give now: a test says where one moves"
 	@echo "make mutation  mutants of rules, profiles and interpreter: do tests notice? (an hour; docs/mutation.md)"
 	@echo "make power     mutants of every packaged kernel: what would be noticed (docs/power.md, half an hour)"
 	@echo "make libraries kernels of published libraries, installed beside $(VENV), writes docs/libraries.md (half an hour)"
@@ -127,6 +128,10 @@ soundness: $(VENV)/.test
 mutation: $(VENV)/.test
 	@mkdir -p .render
 	$(BIN)/python benchmarks/mutation.py --json .render/mutation.jsonl --page docs/mutation.md $(ARGS)
+
+# Results of the rules as they are now, after a change that was meant to move bounds (tests/kept_bounds.py).
+kept: $(VENV)/.test
+	PYTHONPATH=.:tests $(BIN)/python tests/kept_bounds.py $(ARGS)
 
 power: $(VENV)/.core
 	$(BIN)/python benchmarks/power_table.py --rewrites --markdown docs/power.md $(ARGS)

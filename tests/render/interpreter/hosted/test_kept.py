@@ -1,0 +1,10 @@
+"""What the host's operations make of bounds, as it was kept (`kept_bounds`)."""
+
+import pytest
+from kept_bounds import cases, moved
+
+
+@pytest.mark.filterwarnings("ignore:reduction")
+@pytest.mark.parametrize("name", cases("hosted"))
+def test_no_bound_has_moved(name: str) -> None:
+    assert moved("hosted", name) == ""
