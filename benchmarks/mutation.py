@@ -200,7 +200,9 @@ def tests_of(path: str, *, independent: bool) -> list[str]:
     last = [ROOT / t for t in LAST if (ROOT / t).exists()]
     if path.endswith(".toml"):
         own, near = near[::-1], []
-    kept = [p for p in near if p.name == KEPT]
+    kept = [p for p in text if p.name == KEPT and (ROOT / folder).is_relative_to(p.parent)][::-1]
+    if path.startswith("render/interpreter/"):
+        kept = list(dict.fromkeys([*kept, *(p for p in text if p.name == KEPT and "render" in p.parts)]))
     order = [*own[:1], *kept, *own, *users[:6], *last[:1], *near[:10], *kin[:4], *users[6:10], *last[1:], *near[10:]]
     return [str(p.relative_to(ROOT)) for p in dict.fromkeys(order) if not (independent and p.name == KEPT)]
 

@@ -28,7 +28,18 @@ import numpy as np
 from interval_ops.formats.model import Format
 
 FOLDER = Path(__file__).parent / "kept"
-GROUPS = ("arithmetic", "functions", "double_words", "library", "formats", "reduction", "dot", "scans", "hosted")
+GROUPS = (
+    "arithmetic",
+    "functions",
+    "double_words",
+    "library",
+    "formats",
+    "reduction",
+    "dot",
+    "scans",
+    "hosted",
+    "kernels",
+)
 Pair = tuple[np.ndarray, np.ndarray]
 Case = Callable[[], Any]
 Cases = dict[str, tuple[Case, float]]
