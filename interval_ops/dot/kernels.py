@@ -69,31 +69,38 @@ def split_interval(lo: Array, hi: Array, mid: Array, rad: Array, mag: Array) -> 
 
 
 @compiled
-def pack_single(
-    x: Array, bits: Array, row: int, column: int, readings: int, value: Array, mag: Array, cut: Array, near: Array
-) -> None:
-    """Single precision points at `row`, `column` of what is packed, in float64, with magnitudes; `bits` are those of x.
-
-    With `readings`, as a tensor core reads them as well: `readings.truncate_tf32` (1), `readings.round_tf32` (2), in
-    `cut` and `near`. One pass in place of five.
-    """
-    keep, half, infinite = np.uint32(0xFFFFE000), np.uint32(0x1000), np.uint32(0x7F800000)
+def pack_single(x: Array, row: int, column: int, value: Array, mag: Array) -> None:
+    """Single precision points at `row`, `column` of what is packed, in float64, with magnitudes."""
     for g in range(x.shape[0]):
         for i in range(x.shape[1]):
-            source, to = x[g, i], value[g, row + i]
-            size = mag[g, row + i]
+            source, to, size = x[g, i], value[g, row + i], mag[g, row + i]
             for k in range(x.shape[2]):
                 to[column + k] = source[k]
                 size[column + k] = abs(source[k])
-            if readings > 0:
-                pattern, read = bits[g, i], cut[g, row + i]
-                for k in range(x.shape[2]):
-                    read[column + k] = _single(pattern[k] & keep)
-            if readings > 1:
-                pattern, read = bits[g, i], near[g, row + i]
-                for k in range(x.shape[2]):
+
+
+@compiled
+def pack_read(
+    bits: Array, row: int, column: int, twice: bool, value: Array, mag: Array, cut: Array, near: Array
+) -> None:
+    """`pack_single` of what these are the bits of, and as a tensor core reads them: by `readings.truncate_tf32` into
+    `cut`, with `twice` by `readings.round_tf32` into `near` as well. One loop that looks at each number once."""
+    keep, half, infinite = np.uint32(0xFFFFE000), np.uint32(0x1000), np.uint32(0x7F800000)
+    positive, last = np.uint32(0x7FFFFFFF), column + bits.shape[2]
+    for g in range(bits.shape[0]):
+        for i in range(bits.shape[1]):
+            pattern, read = bits[g, i], cut[g, row + i, column:last]
+            to, size = value[g, row + i, column:last], mag[g, row + i, column:last]
+            if twice:
+                other = near[g, row + i, column:last]
+                for k in range(bits.shape[2]):
                     b = pattern[k]
-                    read[column + k] = _single((b + half) & keep if (b & infinite) != infinite else b)
+                    to[k], size[k], read[k] = _single(b), _single(b & positive), _single(b & keep)
+                    other[k] = _single((b + half) & keep if (b & infinite) != infinite else b)
+            else:
+                for k in range(bits.shape[2]):
+                    b = pattern[k]
+                    to[k], size[k], read[k] = _single(b), _single(b & positive), _single(b & keep)
 
 
 @compiled

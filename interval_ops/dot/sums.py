@@ -120,7 +120,7 @@ class Centred:
 
 
 _KNOWN: dict[Readers, int] = {(): 0, (truncate_tf32,): 1, (truncate_tf32, round_tf32): 2}
-"""Ways of reading single precision that `kernels.pack_single` knows, by their number there."""
+"""Ways of reading single precision that `kernels.pack_read` knows, and none, by their number there."""
 
 
 def evaluate(products: Sequence[Product], readers: Readers, narrow: bool, limit: float, integer: bool) -> DotSums:
@@ -248,8 +248,11 @@ class _Side:
         for (x, _), k in zip(self.pieces, self.ks, strict=True):
             part = np.ascontiguousarray(x[start:stop])
             row, column = (0, at) if self.axis == -1 else (at, 0)
-            outs = (self.lo, self.mag, *read, *(self.lo,) * (2 - len(read)))
-            kernels.pack_single(part, part.view(np.uint32), row, column, readings, *outs)
+            if read:
+                outs = (self.lo, self.mag, read[0], read[-1])
+                kernels.pack_read(part.view(np.uint32), row, column, readings > 1, *outs)
+            else:
+                kernels.pack_single(part, row, column, self.lo, self.mag)
             at += k
 
     def measure(self, shape: tuple[int, ...]) -> None:

@@ -140,7 +140,10 @@ def test_single_precision_is_packed_as_the_unit_reads_it(readings, axis):
     whole = (shape[0], shape[1] + 2 * row, shape[2] + 2 * column)
     value, cut, near = (np.full(whole, 0.5) for _ in range(3))
     mag = np.full(whole, 0.5, np.float32)
-    kernels.pack_single(x, x.view(np.uint32), row, column, readings, value, mag, cut, near)
+    if readings:
+        kernels.pack_read(x.view(np.uint32), row, column, readings > 1, value, mag, cut, near)
+    else:
+        kernels.pack_single(x, row, column, value, mag)
     place = np.s_[:, row : row + shape[1], column : column + shape[2]]
     none = np.full(shape, 0.5)
     with np.errstate(invalid="ignore"):
