@@ -20,13 +20,15 @@ import numpy as np
 from render.interpreter.context import Context
 from render.interpreter.control import Diverge, OneByOne, Oversized, Waits
 from render.interpreter.handle import METER
-from render.interpreter.lockstep import TARGET_ELEMENTS
 from render.interpreter.memory import Hazard, Retry
 from render.interpreter.steps import innermost
 from render.interpreter.turns import Turns
 
 AT_FIRST = 256
 """Programs that run together while nobody knows how large their blocks are."""
+TARGET = 3 << 17
+"""Elements of its largest handle that a chunk aims for: enough to hide Python, and for several threads; few enough for
+memory. Flat kernels see them in blocks that the caches hold."""
 ORDERED = 1 << 22
 """Programs of a launch up to which an order of one's own can be asked for; larger ones run as they come."""
 
@@ -76,13 +78,13 @@ class Grid:
         # Unless it is known how large the blocks are, the first chunk shows it, and is cut where they turn out larger.
         guessed = self.together is None and self.chunk is None
         while done < total:
-            self.ctx.room = TARGET_ELEMENTS // size if guessed and size > 1 else None
+            self.ctx.room = TARGET // size if guessed and size > 1 else None
             linear = np.arange(done, done + size) if order is None else order[done : done + size]
             try:
                 ran = self._top_level(program_ids(self.ctx.grid, linear), linear, last=done + size >= total)
             except Oversized as block:
                 self.stats.chunks -= 1
-                size = max(1, TARGET_ELEMENTS // block.elements)
+                size = max(1, TARGET // block.elements)
                 continue
             except Waits:
                 self._undo()
@@ -122,7 +124,7 @@ class Grid:
             self.ctx.memory.undo()
 
     def _next_size(self, left: int) -> int:
-        size = self.chunk or self._whole_runs(max(1, TARGET_ELEMENTS // max(1, METER.get().largest)))
+        size = self.chunk or self._whole_runs(max(1, TARGET // max(1, METER.get().largest)))
         return max(1, min(size, left, self._most))
 
     def _whole_runs(self, size: int) -> int:

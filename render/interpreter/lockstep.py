@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from render.interpreter.recipes import Recipes
 
 TARGET_ELEMENTS = 3 << 16
-"""Elements per handle that a chunk aims for: large enough to hide Python, small enough for caches and memory."""
+"""Elements of the largest handle that turns of a loop which run together aim for: enough to hide Python, small enough
+for caches."""
 OVERHEAD = 1 << 14
 """Lanes whose arithmetic costs what one operation costs besides."""
 WASTED = 1 << 17
