@@ -112,13 +112,18 @@ class Weights:
 
 @dataclass
 class LinearPart:
-    """Some columns of W x + b in float64, and |W| |x| in float32."""
+    """Some columns of W x in float64, and |W| |x| in float32."""
 
-    value: torch.Tensor
+    products: torch.Tensor
     sums: torch.Tensor
     weights: Weights
     bias: torch.Tensor | None
     operands: Callable[[], Operands]
+
+    @cached_property
+    def value(self) -> torch.Tensor:
+        """W x + b."""
+        return self.products if self.bias is None else self.products + self.bias
 
     @property
     def size(self) -> int:
@@ -161,7 +166,8 @@ class LinearPart:
     def _sums(self, reach: torch.Tensor) -> LinearSums:
         _, rows = self.operands().hull
         columns, own = self.weights.largest, None if self.bias is None else self.bias.numpy()
-        return LinearSums(self.value.numpy(), (self.sums + reach).numpy(), reach.numpy(), rows, columns, own, self.size)
+        sums, size = (self.sums + reach).numpy(), self.size
+        return LinearSums(self.products.numpy(), sums, reach.numpy(), rows, columns, own, size)
 
     def _reach(self, apart: torch.Tensor) -> torch.Tensor:
         """|W| d, or |w_j| |d_i| by Cauchy and Schwarz where that is little beside what the sums may round."""
@@ -272,7 +278,6 @@ class LinearTwin(LayerTwin):
             sums, own = LinearSums.product(size, magnitudes), None
             if bias is not None:
                 own = bias.detach()[at].double()
-                value += own
             yield (at,), LinearPart(value, sums, Weights(part, magnitudes), own, lambda: self.operands)
 
     def cut(self, whole: torch.Tensor, at: At) -> torch.Tensor:
@@ -331,8 +336,6 @@ class ConvolutionTwin(LayerTwin):
                 x = self._rows(side, at)
                 value = torch.mm(wide, self._windows(x.double()))
                 sums = windowed(self.module, x.abs(), weights.magnitudes.view(self.module.weight.shape))
-                if own is not None:
-                    value += own
                 yield at, ConvolutionPart(value, sums, weights, own, self._operands(at), self.module)
 
     def cut(self, whole: torch.Tensor, at: At) -> torch.Tensor:

@@ -90,8 +90,8 @@ def dot(call: Call, a: Pair, b: Pair, fmt: Format) -> Pair | None:
 class LinearSums:
     """What is known of x w' + bias over `size` products: E of one operand, and float32 sums of magnitudes around it.
 
-    `exact` (M, N) in float64, bias included; `mag` >= |w| |x| and `reach` >= |w| |x' - x| over all x', as float32
-    sums them; `rows` and `columns`: the largest |x'| of a row and the largest |w| of a column.
+    `exact` (M, N) in float64, without `bias`, which is added to the sum; `mag` >= |w| |x| and `reach` >= |w| |x' - x|
+    over all x', as float32 sums them; `rows` and `columns`: the largest |x'| of a row and the largest |w| of a column.
     """
 
     exact: np.ndarray
@@ -116,13 +116,10 @@ class LinearSums:
         return single.product(x, weight)
 
     def bounds(self, dtype: torch.dtype, device: Profile) -> Bounds | None:
-        """None where a unit reads other operands. E less the bias is off by float64's roundings of both."""
+        """None where a unit reads other operands."""
         call, fmt = Call(None, (), {}, {}, device), FORMAT_OF[dtype]
         grow, tiny = 1.0 + (self.size + 2) * 2.0**-24 * (1.0 + 2.0**-4), np.array([self.size * 2.0**-148])
-        centre, off = self.exact, tiny
-        if self.bias is not None:
-            off = tiny + 2.0**-51 * (np.abs(centre).max() + np.abs(self.bias).max())
-            centre = centre - self.bias
+        centre = self.exact
         try:
             pending = PendingDot.start(None, centre.shape, kind_of(fmt, self.convolves), _device(call))
         except MissingRule:
@@ -131,7 +128,7 @@ class LinearSums:
             return None
         grids = (np.zeros((1, n)) for n in centre.shape)
         centres, radii = centre[None], self.reach[None]
-        sums = Centred(slice(0, 1), (centres, centres), (radii, radii), self.mag[None], grow, tiny, off,
+        sums = Centred(slice(0, 1), (centres, centres), (radii, radii), self.mag[None], grow, tiny, tiny,
                        self.rows[None], self.columns[None], *grids)  # fmt: skip
         pair = pending.of_centred((1, *centre.shape), self.size, sums)
         if self.bias is None:
