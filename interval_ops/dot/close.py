@@ -16,6 +16,7 @@ from interval_ops.dot import kernels
 from interval_ops.dot.kernels import Addends, Evaluated, Parameters, Peaks
 from interval_ops.dot.sums import Array, Centred, DotSums
 from interval_ops.reduction.grid import last_bits
+from interval_ops.reduction.running import FEW
 
 
 def close(sums: DotSums, addends: Sequence[Pair], parameters: Parameters, ramped: bool) -> Pair:
@@ -36,7 +37,7 @@ def close(sums: DotSums, addends: Sequence[Pair], parameters: Parameters, ramped
 
     out_lo, out_hi = np.empty(shape), np.empty(shape)
     nothing = flat(none, (-2, -1)).reshape(-1)
-    kernels.finisher(ramped, lo is not tlo, kind, False)(
+    kernels.finisher(_ramp(ramped, parameters), lo is not tlo, kind, False)(
         Evaluated(flat(lo), flat(hi), flat(tlo), flat(thi), flat(sums.mag), 1.0, nothing, nothing),
         Addends(*(flat(x) for x in (less, more, weight, grid))),
         Peaks(
@@ -68,7 +69,7 @@ def close_near(
                 return False
             (lo, tlo), (hi, thi), at = part.centre, part.radius, part.at
             less, more, weight, grid = (known[id(x)][at] if id(x) in known else lo for x in extra)
-            kernels.finisher(ramped, lo is not tlo, kind, spread)(
+            kernels.finisher(_ramp(ramped, parameters), lo is not tlo, kind, spread)(
                 Evaluated(lo, hi, tlo, thi, part.mag, part.factor, part.tiny, part.underflow),
                 Addends(less, more, weight, grid), Peaks(part.rows, part.columns, part.row_grid, part.column_grid),
                 parameters, (outs[0][at], outs[1][at]),
@@ -77,6 +78,12 @@ def close_near(
 
     done = threads.spread(lambda start, stop: all(finish(run) for run in runs[start:stop]), len(runs), threads.HEAVY)
     return bounds if all(done) else None
+
+
+def _ramp(ramped: bool, parameters: Parameters) -> int:
+    if not ramped:
+        return kernels.FLAT
+    return kernels.SHORT if parameters.blocks <= FEW else kernels.LONG
 
 
 def _addends(addends: Sequence[Pair], unused: Array) -> tuple[int, tuple[Array, Array, Array, Array]]:

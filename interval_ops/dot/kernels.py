@@ -16,7 +16,7 @@ import numpy as np
 from interval_ops.compiled import compiled
 from interval_ops.formats.rounding import _bits, _float, _single
 from interval_ops.reduction.grid import last_bit
-from interval_ops.reduction.running import power_floor, ramp
+from interval_ops.reduction.running import power_floor, ramp, short_ramp
 
 Array = np.ndarray[Any, Any]
 
@@ -264,11 +264,16 @@ NONE, POINT, INTERVAL, SEVERAL = range(4)
 """The addends that `finish` reads: none, one, or the sum of several."""
 
 
+FLAT, LONG, SHORT = range(3)
+"""How `finish` counts how partial sums grow: not at all, of any number of blocks, of up to `running.FEW`."""
+
+
 @cache
-def finisher(ramped: bool, read: bool, addends: int, spread: bool) -> Callable[..., None]:
+def finisher(ramped: int, read: bool, addends: int, spread: bool) -> Callable[..., None]:
     """`finish` in variants, because a loop without calls and branches is vectorised.
 
-    `ramped` takes account of partial sums that grow block by block; worth its time where the accumulator is coarse.
+    `ramped` (`FLAT`, `LONG`, `SHORT`) takes account of partial sums that grow block by block; worth its time where the
+    accumulator is coarse.
     `read`: the operands as the unit reads them have sums of their own. `addends`: NONE, POINT, INTERVAL or SEVERAL.
     `spread`: the sums are given as centres and radii in place of the two ends.
     """
@@ -336,7 +341,9 @@ def finisher(ramped: bool, read: bool, addends: int, spread: bool) -> Callable[.
                     if ramped:
                         start = (c + first * peak) * add_growth + err + leaf * s
                         each = max(step * peak * add_growth, 2.0**-1000)
-                        if top < limit:
+                        if ramped == SHORT:
+                            units, cut = short_ramp(blocks, start, each, top, power_floor(wide))
+                        elif top < limit:
                             units, cut = ramp(blocks, start, each, top, power_floor(wide))
                         else:
                             units, cut = 0.0, 0.0

@@ -33,6 +33,9 @@ _BUDGET = 1 << 17
 _NEAR = 1 << 16
 """Elements of a result at a time, so that the sums are closed before they leave the cache."""
 
+NARROW = 2.0**-12
+"""Of magnitudes: radii so small that products of two of them are nothing beside the rest of a radius."""
+
 _SAFE32 = 2.0**126
 _scratch = threading.local()
 
@@ -145,10 +148,11 @@ def centred(
     products: Sequence[Product], readers: Readers, narrow: bool, limit: float, integer: bool
 ) -> tuple[tuple[int, ...], bool, list[Iterator[Centred | None]]] | None:
     """As `evaluate`, a few slices at a time and before centres are spread: shape of the sums, whether radii are not
-    zero, the slices, in runs for a thread each. None where there is no such form, or once magnitudes may leave float32.
+    zero, the slices, in runs for a thread each. None where there is no such form, or once magnitudes may leave float32
+    or two radii are wide.
     """
     kinds = {p.kind for p in products}
-    if len(kinds) > 1 or "ii" in kinds or not narrow or (len(readers) > 1 and kinds != {"pp"}):
+    if len(kinds) > 1 or not narrow or (len(readers) > 1 and kinds != {"pp"}) or (readers and kinds == {"ii"}):
         return None
     group = _Group(list(products), kinds.pop(), readers, narrow, limit, integer)
     return (*group.lead, group.a.other, group.b.other), group.kind != "pp", group.centred()
@@ -294,6 +298,11 @@ class _Side:
                 unused = _buffer(self.name + "tmag", shape).reshape(-1)
                 kernels.split_interval(read(self.lo).reshape(-1), read(self.hi).reshape(-1), mid, rad, unused)
 
+    @property
+    def is_narrow(self) -> bool:
+        """Whether radii are little beside magnitudes; of packed intervals."""
+        return bool(self.rad.sum() <= NARROW * self.mag.sum())
+
     def part(self, x: Array, cut: slice) -> Array:
         """These slices of something packed; all of it where the operand is shared."""
         return x[cut] if self.slices > 1 else x
@@ -380,7 +389,7 @@ class _Group:
     def _centred(self, first: int, last: int) -> Iterator[Centred | None]:
         step = max(1, _NEAR // (self.a.other * self.b.other))
         for at in self._parts(first, last):
-            if not self.safe.all():
+            if not self.safe.all() or (self.kind == "ii" and not (self.a.is_narrow and self.b.is_narrow)):
                 yield None
                 return
             for start in range(at.start, at.stop, step):
@@ -400,8 +409,11 @@ class _Group:
         for prefix in ("", *_READ[: len(self.readers)]):
             centre.append(product(prefix + "centre", getattr(a, prefix + "mid"), getattr(b, prefix + "mid")))
             if spread:
-                left, right = (prefix + "rad", "mag") if self.kind == "ip" else ("mag", prefix + "rad")
-                radius.append(product(prefix + "radius", a.single_precision(left), b.single_precision(right)))
+                names = [(prefix + "rad", "mag"), ("mag", prefix + "rad")]
+                names = names if self.kind == "ii" else names[:1] if self.kind == "ip" else names[1:]
+                sums = [product(f"{prefix}radius{i}", a.single_precision(left), b.single_precision(right))
+                        for i, (left, right) in enumerate(names)]  # fmt: skip
+                radius.append(sums[0] if len(sums) == 1 else np.add(sums[0], sums[1], out=sums[0]))
         if len(centre) > 2:  # of points: where the unit reads in either way, the sums have two ends
             least, most = _buffer("least", shape), _buffer("most", shape)
             np.minimum(centre[1], centre[2], out=least)

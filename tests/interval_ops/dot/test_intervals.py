@@ -62,6 +62,30 @@ def test_interval_products_are_exact_hulls(sides):
     assert np.allclose(hi, high, rtol=0, atol=1e-4)
 
 
+@pytest.mark.parametrize("relative", (1e-9, 1e-6, 1e-4))
+def test_products_of_narrow_intervals_hold_both_extremes(relative):
+    """Midpoints and radii: in exact arithmetic at every corner, and hardly wider."""
+    generator, profile = rng(33), load_profile("ieee").mute("accumulation")
+    for scale in (1.0, 1e-12, 1e12):
+        a, b = (scale * generator.standard_normal(s) for s in ((2, 3, 9), (2, 9, 4)))
+        a[0, 1, ::2], b[1, 3] = 0.0, scale * 1e-6
+        pa, pb = ((x - np.abs(r), x + np.abs(r)) for x in (a, b)
+                  for r in [scale * relative * generator.standard_normal(x.shape)])  # fmt: skip
+        dot = PendingDot.start(None, (3, 4), "ieee", profile).extend(pa, pb)
+        assert dot._near() is not None
+        lo, hi = dot.interval()
+        for g, i, j in np.ndindex(2, 3, 4):
+            products = [[exact(x[g, i, k]) * exact(y[g, k, j]) for x in pa for y in pb] for k in range(9)]
+            low, high = sum(map(min, products)), sum(map(max, products))
+            assert exact(lo[g, i, j]) <= low and high <= exact(hi[g, i, j])
+            assert hi[g, i, j] - lo[g, i, j] <= 1.001 * float(high - low) + 1e-12 * scale**2
+
+
+def test_products_of_wide_intervals_are_summed_as_a_whole():
+    pa, pb = (ball(rng(34), np.ones(s), 0.1) for s in ((1, 3, 9), (1, 9, 4)))
+    assert PendingDot.start(None, (3, 4), "ieee", load_profile("ieee")).extend(pa, pb)._near() is None
+
+
 def test_interval_accumulator():
     generator, profile = rng(33), load_profile("sm_80")
     a, b = operand_pair(generator, 1, 2, 2, 16, FP16, "plain")
