@@ -130,8 +130,7 @@ def evaluate(products: Sequence[Product], readers: Readers, narrow: bool, limit:
     """Sums of all `products`.
 
     `readers`: also sum the products of the operands as the unit reads them. `narrow`: magnitudes may be summed in
-    float32 (not for fp64, whose range float32 lacks). Operands at or above `limit` count as not finite. `integer`:
-    exact, no inflation.
+    float32 (not for fp64, whose range float32 lacks). Operands from `limit` on are not finite. `integer`: exact.
     """
     total: DotSums | None = None
     with np.errstate(all="ignore"):
@@ -148,9 +147,8 @@ def centred(
     products: Sequence[Product], readers: Readers, narrow: bool, limit: float, integer: bool
 ) -> tuple[tuple[int, ...], bool, list[Iterator[Centred | None]]] | None:
     """As `evaluate`, a few slices at a time and before centres are spread: shape of the sums, whether radii are not
-    zero, the slices, in runs for a thread each. None where there is no such form, or once magnitudes may leave float32
-    or two radii are wide.
-    """
+    zero, the slices, in runs for a thread each. None without such a form, once magnitudes may leave float32 or two
+    radii are wide."""
     kinds = {p.kind for p in products}
     if len(kinds) > 1 or not narrow or (len(readers) > 1 and kinds != {"pp"}) or (readers and kinds == {"ii"}):
         return None
@@ -319,8 +317,7 @@ class _Side:
 
 
 def _flatten(x: Array, shape: tuple[int, ...]) -> Array:
-    view = x if x.shape == shape else np.broadcast_to(x, shape)
-    return view.reshape(-1, *shape[-2:])
+    return (x if x.shape == shape else np.broadcast_to(x, shape)).reshape(-1, *shape[-2:])
 
 
 class _Group:
