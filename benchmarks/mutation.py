@@ -200,7 +200,8 @@ def tests_of(path: str, *, independent: bool) -> list[str]:
     last = [ROOT / t for t in LAST if (ROOT / t).exists()]
     if path.endswith(".toml"):
         own, near = near[::-1], []
-    kept = [p for p in text if p.name == KEPT and (ROOT / folder).is_relative_to(p.parent)][::-1]
+    kept = [p for p in text if p.name == KEPT and (ROOT / folder).is_relative_to(p.parent)]
+    kept.sort(key=lambda p: -len(p.parts))
     if path.startswith("render/interpreter/"):
         kept = list(dict.fromkeys([*kept, *(p for p in text if p.name == KEPT and "render" in p.parts)]))
     order = [*own[:1], *kept, *own, *users[:6], *last[:1], *near[:10], *kin[:4], *users[6:10], *last[1:], *near[10:]]

@@ -12,3 +12,8 @@ if installed_triton() < (3, 9):
 @pytest.mark.parametrize("name", cases("kernels"))
 def test_no_bound_has_moved(name: str) -> None:
     assert moved("kernels", name) == ""
+
+
+@pytest.mark.parametrize("name", cases("launches"))
+def test_no_launch_has_moved(name: str) -> None:
+    assert moved("launches", name) == ""
