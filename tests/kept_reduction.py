@@ -174,16 +174,20 @@ def _table(k: int, terms: list[tuple[int, int, int, int]], roundings: int, produ
 COMPLEX = _table(2, [(1, 1, 1, 1), (1, 2, 2, -1), (2, 1, 2, 1), (2, 2, 1, 1)], 2, 2)
 LINEAR = _table(2, [(1, 1, 1, 1), (2, 2, 1, 1), (2, 0, 2, 1)], 2, 1)
 ALONE = _table(2, [(1, 1, 1, 1), (2, 1, 2, 1)], 1, 1)
+MATRIX = _table(4, [(1 + 2 * i + j, 1 + 2 * i + m, 1 + 2 * m + j, 1)
+                    for i in (0, 1) for j in (0, 1) for m in (0, 1)], 2, 2)  # fmt: skip
+"""Two by two: its unit is longer than 1."""
 OPEN = _table(2, [(1, 1, 2, 1), (2, 1, 1, 1)], 1, 1)
 
 
 def _algebras(fmt: Format, profile: Profile) -> object:
     found: list[object] = []
-    for known in (COMPLEX, LINEAR, ALONE, OPEN):
+    for known in (COMPLEX, LINEAR, ALONE, OPEN, MATRIX):
         found += [known.associative, known.commutes, known.by_components, known.used.c.shape, known.unit]
         for n, factor in itertools.product((1, 2, 8), (0.0625, 1.0, 2.0**-70)):
             for x in data(fmt, n, n)[:4]:
-                parts = [tuple(e * factor for e in x), tuple(e[::-1] * factor for e in x)]
+                parts = [tuple(e[::step] * factor for e in x) for step in (1, -1)]
+                parts += [tuple(np.roll(e, k, 0) * factor for e in x) for k in range(1, len(known.c) - 2)]
                 found.append(algebra.prefixes(parts, 1, n == 8, known, fmt, profile))
     return found
 
