@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from statistics import geometric_mean, median
 from typing import Any
 
+import cores
 import gemm_floor
 import loops
 import stock_ratio
@@ -23,6 +24,11 @@ HEAD = """# What an interval run costs
 
 CPU time, one thread on both sides, first use (compilation, caches) left out: ratios, not clocks. Written by
 `python benchmarks/speed_page.py --repeats {repeats} > docs/speed.md`. Measured with {packages} on {processor}.
+"""
+
+CORES = """Wall time, the least of the repeats: the only table here that a busy machine spoils. Own time is the CPU time
+of the launching thread, which does what cannot be shared (Python, above all in products of many small steps) and its
+part of the rest: its ratio is what wall time would gain on cores that nobody else uses.
 """
 
 
@@ -70,6 +76,27 @@ def forms(repeats: int) -> str:
     )
 
 
+def several(repeats: int) -> str:
+    rows = []
+    for case in cores.LARGE.values():
+        print(case.name, "on two threads", file=sys.stderr)
+        one, two, same = cores.measure(case, 2, repeats)
+        figures = (one.wall, two.wall, one.wall / two.wall, one.cpu, two.cpu, one.own / two.own)
+        rows.append([case.name, *(f"{x:.2f}" for x in figures), f"{case.target:g}", "yes" if same else "no"])
+    heads = [
+        "case",
+        "wall, 1 thread, s",
+        "2, s",
+        "ratio",
+        "CPU, 1 thread, s",
+        "2, s",
+        "own time, ratio",
+        "aim",
+        "same bits",
+    ]
+    return f"## Two threads beside one\n\n{table(heads, rows)}\n{CORES}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=3)
@@ -79,7 +106,7 @@ def main() -> None:
     found = machine()
     packages = ", ".join(f"{name} {found[name]}" for name in ("numpy", "numba", "torch", "triton"))
     with threadpool_limits(1):
-        parts = [matmul(repeats), forms(repeats), stock(repeats)]
+        parts = [matmul(repeats), forms(repeats), stock(repeats), several(repeats)]
     head = HEAD.format(repeats=repeats, packages=packages, processor=found["processor"])
     print("\n".join([head + (f"{options.note}\n" if options.note else ""), *parts]), end="")
 
