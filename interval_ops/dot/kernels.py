@@ -68,6 +68,16 @@ def split_interval(lo: Array, hi: Array, mid: Array, rad: Array, mag: Array) -> 
         mag[i] = (2.0**-480 if 0.0 < v < 2.0**-480 else v) + 0.0 * m
 
 
+NARROW = 2.0**-12
+"""Of magnitudes: radii so small that products of two of them are nothing beside the rest of a radius."""
+
+
+def is_narrow(radius: Array, size: Array) -> bool:
+    """Whether radii are little beside magnitudes in every slice, whichever are packed together."""
+    r, m = (x.reshape(len(x), -1).sum(1) for x in (radius, size))
+    return bool((r <= NARROW * m).all())
+
+
 @compiled
 def pack_single(x: Array, row: int, column: int, value: Array, mag: Array) -> None:
     """Single precision points at `row`, `column` of what is packed, in float64, with magnitudes."""

@@ -33,9 +33,6 @@ _BUDGET = 1 << 17
 _NEAR = 1 << 16
 """Elements of a result at a time, so that the sums are closed before they leave the cache."""
 
-NARROW = 2.0**-12
-"""Of magnitudes: radii so small that products of two of them are nothing beside the rest of a radius."""
-
 _SAFE32 = 2.0**126
 _scratch = threading.local()
 
@@ -296,11 +293,6 @@ class _Side:
                 unused = _buffer(self.name + "tmag", shape).reshape(-1)
                 kernels.split_interval(read(self.lo).reshape(-1), read(self.hi).reshape(-1), mid, rad, unused)
 
-    @property
-    def is_narrow(self) -> bool:
-        """Whether radii are little beside magnitudes; of packed intervals."""
-        return bool(self.rad.sum() <= NARROW * self.mag.sum())
-
     def part(self, x: Array, cut: slice) -> Array:
         """These slices of something packed; all of it where the operand is shared."""
         return x[cut] if self.slices > 1 else x
@@ -386,12 +378,16 @@ class _Group:
     def _centred(self, first: int, last: int) -> Iterator[Centred | None]:
         step = max(1, _NEAR // (self.a.other * self.b.other))
         for at in self._parts(first, last):
-            if not self.safe.all() or (self.kind == "ii" and not (self.a.is_narrow and self.b.is_narrow)):
+            if not self.safe.all() or (self.kind == "ii" and not self._are_narrow()):
                 yield None
                 return
             for start in range(at.start, at.stop, step):
                 stop = min(start + step, at.stop)
                 yield self._centre(slice(start, stop), slice(start - at.start, stop - at.start))
+
+    def _are_narrow(self) -> bool:
+        """Of two intervals; products that underflow are left to the hull, which loses nothing there."""
+        return not self.tiny.any() and all(kernels.is_narrow(side.rad, side.mag) for side in (self.a, self.b))
 
     def _centre(self, at: slice, cut: slice) -> Centred:
         """The slices `at` of the result, `cut` of what is packed."""

@@ -10,6 +10,7 @@ from block_fma import UNITS, fractions, operand_pair, run
 from dot_support import dot, inside, point, tf32_cut
 from support import exact, rng, round_fraction, trials
 
+from interval_ops.dot import sums
 from interval_ops.dot.rule import PendingDot
 from interval_ops.formats.model import FP16, FP32
 from interval_ops.profiles.profile import load_profile
@@ -79,6 +80,18 @@ def test_products_of_narrow_intervals_hold_both_extremes(relative):
             low, high = sum(map(min, products)), sum(map(max, products))
             assert exact(lo[g, i, j]) <= low and high <= exact(hi[g, i, j])
             assert hi[g, i, j] - lo[g, i, j] <= 1.001 * float(high - low) + 1e-12 * scale**2
+
+
+def test_what_is_packed_together_decides_nothing(monkeypatch):
+    """One slice of wide intervals, of some that are wide by themselves alone, or none, in parts of every size."""
+    for wide in (0.0, 6e-4, 0.1):
+        pa, pb = (ball(rng(35), np.ones(s), 1e-7) for s in ((4, 3, 9), (4, 9, 4)))
+        pa[0][2] -= wide
+        found = []
+        for budget in (1, 150, 1 << 17):
+            monkeypatch.setattr(sums, "_BUDGET", budget)
+            found.append(PendingDot.start(None, (3, 4), "ieee", load_profile("ieee")).extend(pa, pb).interval())
+        assert all(np.array_equal(x, y) for other in found[1:] for x, y in zip(found[0], other, strict=True))
 
 
 def test_products_of_wide_intervals_are_summed_as_a_whole():
