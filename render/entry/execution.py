@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -137,6 +138,8 @@ class Execution:
     recording: Any = field(default=None, repr=False, compare=False)
     aside: tuple[tuple[str, Use], ...] = ()
     fn: Any = field(default=None, repr=False, compare=False)
+    exactly: Callable[[], frozenset[str]] = field(default=frozenset, repr=False, compare=False)
+    """Names of the outputs that no kernel stored to and that the host made without a rounding; it runs once more."""
 
     @property
     def work(self) -> int:
@@ -199,10 +202,32 @@ class Entry:
             else t
             for t in outputs
         ]
-        run = Execution(outputs, session, seconds, cpu, aside=aside, fn=self.fn)
+        exactly = cache(lambda: self._exactly(outputs, mute))
+        run = Execution(outputs, session, seconds, cpu, aside=aside, fn=self.fn, exactly=exactly)
         if part and not run.apart:
             raise RenderError("RND902", HANDED, "leave --programs out")
         return run
+
+    def _exactly(self, outputs: Sequence[Tensor], mute: Iterable[Any]) -> frozenset[str]:
+        """See `Execution.exactly`: what an equal run made, as `Provenance` sees it."""
+        from render.interpreter.provenance import Provenance
+
+        if not self.options.keys().isdisjoint(("tracker", "programs")):
+            return frozenset()
+        inputs, tracked = self.inputs.clone(), list[Provenance]()
+        given = tensors_of((list(inputs.args), dict(inputs.kwargs)))
+
+        def tracker(session: Any) -> Provenance:
+            tracked.append(Provenance(session.memory, session.mute, session.causes, given=given))
+            return tracked[-1]
+
+        again = replace(self, options={**self.options, "tracker": tracker})
+        session, result = again._launched(inputs, mute)
+        made = {name: values(t) for name, t in self._named(inputs, session, result) if tracked[0].knows(t)}
+        return frozenset(
+            x.name for x in outputs
+            if not x.tracked and x.name in made and np.array_equal(x.value, made[x.name], equal_nan=True)
+        )  # fmt: skip
 
     def given(self) -> Named:
         """The tensors that one call gives; no bound is read, for who only watches what happens inside."""

@@ -64,7 +64,7 @@ from render.ops.parts import in_parts
 
 ALLOCATIONS = frozenset(["empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"])
 _MADE = of_form(Form.MADE)
-_SHAPE_ONLY = frozenset(n for n in of_form(Form.MADE, Form.RANDOM) if n.endswith("_like") or n.startswith("new_"))
+SHAPE_ONLY = frozenset(n for n in of_form(Form.MADE, Form.RANDOM) if n.endswith("_like") or n.startswith("new_"))
 """Operations that take a tensor for its shape and dtype."""
 _COMBINING = frozenset(["index_put", "_index_put_impl", "put", "scatter"])
 _PARTS = frozenset(["values", "_values"])
@@ -212,7 +212,7 @@ class HostTracker(HostBounds):
         if taken is not None:
             self.memory.symbols |= symbols_of(func, op, args, kwargs)
             op = taking_in(op)
-        if op.name in _SHAPE_ONLY and not op.written and taken is None:
+        if op.name in SHAPE_ONLY and not op.written and taken is None:
             return self._placed(op, func(*args, **kwargs))  # the user's call
         if op.name == "copy" and self.lazy and self._only_moves(*args[:2]):
             return self.copy(func, args, kwargs)
@@ -275,7 +275,7 @@ class HostTracker(HostBounds):
             id(t) for k, t in kwargs.items() if k == "out" or k.startswith("out")
         }  # fmt: skip
         reads = {id(t): t for t in tensors_of((args, kwargs)) if id(t) not in skip and is_plain(t)}
-        if op.name in _SHAPE_ONLY:
+        if op.name in SHAPE_ONLY:
             reads = {}
         if self._may_wait(op, args, reads, rounds):
             return self._defer(func, op, args, kwargs, reads, rounds)

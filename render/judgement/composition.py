@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from render.entry.execution import Execution, Tensor
+from render.entry.outputs import Named, OutputPair, shape_mismatch, values
 from render.entry.target import returning
 from render.explain.budget import LIKELY
 from render.interpreter.memory import Taint
@@ -35,7 +36,7 @@ def leaves_open(taint: Taint) -> bool:
 
 
 def untracked(ours: Tensor, ref: np.ndarray) -> Tensor:
-    """An output that the host computed by operations without a bound: it says something only if it equals y_ref."""
+    """An output that no kernel stored to: it says something only if it equals y_ref."""
     if np.array_equal(ours.value, ref, equal_nan=False):
         return replace(ours, tracked=True)
     nothing = np.full(ours.value.shape, np.nan)
@@ -51,6 +52,21 @@ def too_large(*tensors: torch.Tensor | None) -> bool:
     """Are these integers that float64 cannot tell apart?"""
     whole = [t for t in tensors if t is not None and t.dtype in (torch.int64, torch.uint64) and t.numel()]
     return any(int(t.to(torch.int64).max()) > 2**53 or int(t.to(torch.int64).min()) < -(2**53) for t in whole)
+
+
+def with_exact(run: Execution, pairs: Iterable[OutputPair], native: Named) -> tuple[Execution, list[str]]:
+    """The run with the host's exact results known as such, where one is not what the reference gave; notes on them."""
+    looked = [(run.outputs[p.kernel], native[p.reference][1]) for p in pairs]
+    others = [
+        t.name for t, ref in looked
+        if not t.tracked and not shape_mismatch("", t.tensor, ref) and not np.array_equal(t.value, values(ref))
+    ]  # fmt: skip
+    exact = run.exactly().intersection(others) if others else frozenset[str]()
+    outputs = [
+        replace(t, tracked=True, given=True, made=t.made or returning(run.fn)) if t.name in exact else t
+        for t in run.outputs
+    ]
+    return replace(run, outputs=outputs), [f"no kernel stored to {name}: its values are the host's" for name in exact]
 
 
 def findings_of(run: Execution, judged: list[Judged]) -> list[Finding]:
@@ -71,7 +87,7 @@ def taints_of(run: Execution, judged: list[Judged]) -> list[TaintNote]:
     found = [TaintNote(t.code, t.op, t.message, t.file, t.line, t.count) for t in known if t.code != NEVER_WRITTEN]
     for j in judged:
         if not j.ours.tracked and UNKNOWN in j.case.taints:
-            text = f"output {j.case.name} was computed on the host by operations that carry no bound"
+            text = f"no kernel stored to output {j.case.name}, and how the host made it was not seen from the inputs on"
             found.append(TaintNote(UNKNOWN, "host", text))
     return found
 

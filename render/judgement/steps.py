@@ -33,7 +33,7 @@ from render.judgement.assumptions import assumptions
 from render.judgement.blame import own_error
 from render.judgement.cases import judged_of
 from render.judgement.causes import causes_of, wanted
-from render.judgement.composition import Judged, findings_of, taints_of
+from render.judgement.composition import Judged, findings_of, taints_of, with_exact
 from render.judgement.configurations import worst_of_all
 from render.judgement.confirmation import DEFECTS, second_opinion
 from render.judgement.coverage import coverage, in_part, sampled, scope_of
@@ -125,7 +125,7 @@ class Judgement:
         run.session.forget()
         free_runs(o.value for o in run.outputs)
         self.timing["interval_s"], self.timing["interval_cpu_s"] = run.seconds, run.cpu_seconds
-        cases, notes = self._cases(run)
+        run, cases, notes = self._cases(run)
         self._ruled(run, cases)
         run, cases = self._as_chosen(run, cases, notes)
         run, cases = self._as_handed(run, cases, notes)
@@ -148,12 +148,14 @@ class Judgement:
 
         return observed(self.entry)
 
-    def _cases(self, run: Execution) -> tuple[list[Judged], list[str]]:
-        """(outputs with everything that they are judged on, notes); y_ref and y_dev are kept as those numbers only."""
+    def _cases(self, run: Execution) -> tuple[Execution, list[Judged], list[str]]:
+        """(the run, outputs with everything that they are judged on, notes); y_ref and y_dev are kept as numbers."""
         known = self.references = References(self.reference, self.inputs, self.options, self.timing, run, self.memo)
         spare()
         pairs, notes = match(run.named, known.native)
         self.places = [pair.reference for pair in pairs]
+        run, said = with_exact(run, pairs, known.native)
+        notes += said
         known.recompute()
         self.unread = cache(partial(handed.unread, known, self.entry))
         self.comparison = Comparison(self.entry, known, self.places, self.unread)
@@ -164,7 +166,7 @@ class Judgement:
         cases = self._finer(known, cases)
         self.recorded = self.recorded is not None or None
         spare()
-        return cases, notes
+        return run, cases, notes
 
     def _finer(self, known: References, cases: list[Judged]) -> list[Judged]:
         """The outputs with E in more bits where float64's error matters."""

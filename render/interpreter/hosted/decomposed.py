@@ -55,8 +55,10 @@ OTHERWISE = frozenset(["grid_sampler_2d", "grid_sampler_3d", "upsample_bicubic2d
 """Interpolations between places that are computed: a rounding of a place is none of the steps' errors."""
 
 
-IN_OTHER_STEPS = frozenset(["binary_cross_entropy_backward", "soft_margin_loss_backward", "logit_backward"])
-"""Gradients whose kernels take other steps than torch's table, and round differences there that cancel."""
+IN_OTHER_STEPS = frozenset(["binary_cross_entropy_backward", "soft_margin_loss_backward", "logit_backward",
+                            "multilabel_margin_loss_forward"])  # fmt: skip
+"""Kernels that take other steps than torch's table: they round differences there that cancel, or divide a sum and not
+its terms."""
 
 
 @cache
@@ -80,12 +82,22 @@ def room_beside(call: Call, found: Bounds) -> np.ndarray | None:
         return None
     if op.stepwise:
         return None if fmt == inner_of(fmt) else 4 * fmt.u * np.maximum(np.abs(found.lo), np.abs(found.hi))
-    if op.terms is None:
+    terms = _LATER.get(op.name, op.terms)
+    if terms is None:
         return None
     g, x = (torch.from_numpy(np.maximum(*(np.abs(np.asarray(end, np.float64)) for end in call.pair(t))))
             for t in call.args[:2])  # fmt: skip
-    room: np.ndarray = 24 * inner_of(fmt).u * op.terms(g, x, **call.kwargs).numpy()
+    room: np.ndarray = 24 * inner_of(fmt).u * terms(g, x, *call.args[2:], **call.kwargs).numpy()
     return room
+
+
+def _of_softmax(g: torch.Tensor, y: torch.Tensor, dim: int, dtype: Any = None) -> torch.Tensor:
+    """Of (g - sum(g y)) y three roundings, where the steps multiply first and lose half of that at a binade's end."""
+    return (g.abs() + (g * y).abs().sum(dim, keepdim=True)) * y.abs() / 8
+
+
+_LATER: dict[str, Callable[..., Any]] = {"_softmax_backward_data": _of_softmax}
+"""Kernels that multiply after a difference that the steps make of products."""
 
 
 def attention_gradients(

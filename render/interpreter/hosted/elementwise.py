@@ -203,13 +203,22 @@ def _integral_quotient(call: Call, integral: Callable[..., np.ndarray]) -> Resul
     if pairs is None:
         return None
     lo, hi = (np.asarray(end, np.float64) for end in quotient(pairs[0], pairs[1], inner, call.profile))
-    # torch subtracts the remainder before it divides: where the quotient itself rounds, once more.
-    room = [np.where(np.abs(end) >= 2.0 ** (inner.p - 1), 2 * inner.u * np.abs(end), 0.0) for end in (lo, hi)]
-    low, high = integral(lo - room[0]), integral(hi + room[1])
+    low, high = integral(lo - _lost(lo, inner, 2)), integral(hi + _lost(hi, inner, 2))
+    if fmt != inner:  # on a CPU every step is rounded to a narrow type, the quotient that is cut among them
+        cut = [integral(np.asarray(end)) for end in casting.cast_interval(lo, hi, FP64, fmt, call.profile)]
+        low = np.minimum(np.minimum(low, cut[0]), integral(lo - _lost(lo, fmt, 4)))
+        high = np.maximum(np.maximum(high, cut[1]), integral(hi + _lost(hi, fmt, 4)))
     if integral is np.floor:  # by way of fmod, which has no value at infinity
         endless = ~np.isfinite(np.asarray(pairs[0][0])) | ~np.isfinite(np.asarray(pairs[0][1]))
         low, high = (np.where(endless, np.nan, end) for end in (low, high))
     return finished((low, high), fmt, call.profile)
+
+
+def _lost(quotient_: np.ndarray, fmt: Format, steps: int) -> np.ndarray:
+    """What a quotient loses whose remainder is subtracted before the division, and that is set right to the nearest
+    integer afterwards (c10::div_floor_floating): nothing while that is less than a half."""
+    found: np.ndarray = np.where(np.abs(quotient_) >= 2.0**fmt.p / (2 * steps), steps * fmt.u * np.abs(quotient_), 0.0)
+    return found
 
 
 def remainder(call: Call) -> Result:
