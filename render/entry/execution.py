@@ -209,16 +209,16 @@ class Entry:
         return run
 
     def _exactly(self, outputs: Sequence[Tensor], mute: Iterable[Any]) -> frozenset[str]:
-        """See `Execution.exactly`: what an equal run made, as `Provenance` sees it."""
-        from render.interpreter.provenance import Provenance
+        """See `Execution.exactly`: what an equal run made, as `ExactTracker` sees it."""
+        from render.interpreter.exact_tracker import ExactTracker
 
         if not self.options.keys().isdisjoint(("tracker", "programs")):
             return frozenset()
-        inputs, tracked = self.inputs.clone(), list[Provenance]()
+        inputs, tracked = self.inputs.clone(), list[ExactTracker]()
         given = tensors_of((list(inputs.args), dict(inputs.kwargs)))
 
-        def tracker(session: Any) -> Provenance:
-            tracked.append(Provenance(session.memory, session.mute, session.causes, given=given))
+        def tracker(session: Any) -> ExactTracker:
+            tracked.append(ExactTracker(session.memory, session.mute, session.causes, given=given))
             return tracked[-1]
 
         again = replace(self, options={**self.options, "tracker": tracker})

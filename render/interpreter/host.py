@@ -36,6 +36,7 @@ from render.interpreter.hosted.decomposed import composed
 from render.interpreter.hosted.given_numbers import GivenNumbers
 from render.interpreter.hosted.numbers import Ends
 from render.interpreter.hosted.overloads import (
+    SHAPE_ONLY,
     OverloadRule,
     called_so,
     host_site,
@@ -43,6 +44,7 @@ from render.interpreter.hosted.overloads import (
     is_plain,
     is_sparse_among,
     operation,
+    read_arguments,
     rounded_to,
     start_of,
     symbols_of,
@@ -64,8 +66,6 @@ from render.ops.parts import in_parts
 
 ALLOCATIONS = frozenset(["empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"])
 _MADE = of_form(Form.MADE)
-SHAPE_ONLY = frozenset(n for n in of_form(Form.MADE, Form.RANDOM) if n.endswith("_like") or n.startswith("new_"))
-"""Operations that take a tensor for its shape and dtype."""
 _COMBINING = frozenset(["index_put", "_index_put_impl", "put", "scatter"])
 _PARTS = frozenset(["values", "_values"])
 """What gives the memory of a sparse tensor's elements, in which their bounds are known as any other's."""
@@ -271,12 +271,7 @@ class HostTracker(HostBounds):
     ) -> Any:
         """Run an operation that may read or overwrite elements with bounds, or that rounds plain ones to `rounds`."""
         targets = written_arguments(op, args, kwargs)
-        skip = {id(t) for t in targets} if op.overwrites else {
-            id(t) for k, t in kwargs.items() if k == "out" or k.startswith("out")
-        }  # fmt: skip
-        reads = {id(t): t for t in tensors_of((args, kwargs)) if id(t) not in skip and is_plain(t)}
-        if op.name in SHAPE_ONLY:
-            reads = {}
+        reads = {id(t): t for t in read_arguments(op, args, kwargs)}
         if self._may_wait(op, args, reads, rounds):
             return self._defer(func, op, args, kwargs, reads, rounds)
         if self.deferred:

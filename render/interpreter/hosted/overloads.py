@@ -35,6 +35,10 @@ _OVERWRITES = frozenset(["zero", "fill", "normal", "uniform", "random", "bernoul
 """In place these do not read what they overwrite."""
 
 
+SHAPE_ONLY = frozenset(n for n in of_form(Form.MADE, Form.RANDOM) if n.endswith("_like") or n.startswith("new_"))
+"""Operations that take a tensor for its shape and dtype."""
+
+
 @dataclass(frozen=True, slots=True)
 class OverloadRule:
     """What is known of an overload whatever it is called with."""
@@ -54,6 +58,8 @@ class OverloadRule:
     """Place and name of the numbers that its results take in unchanged."""
     takes_in: bool = False
     """Whether its results may hold such a number, or an operand without dimensions, in another type."""
+    out: frozenset[str] = frozenset()
+    """Keywords whose tensors take the results and are not read."""
 
 
 _kept: dict[int, tuple[Any, OverloadRule]] = {}
@@ -79,7 +85,8 @@ def _read(func: Any) -> OverloadRule:
     if name == "nan_to_num":
         numbers = tuple((i, a.name) for i, a in enumerate(schema.arguments[1:], 1))
     takes = bool(numbers) or (name in TAKES_IN and name in RULES and not view and len(schema.arguments) > 1)
-    return OverloadRule(name, view, written, overwrites, ROUNDS.get(name, ""), moves, unknown, numbers, takes)
+    out = frozenset(a.name for a in schema.arguments if a.is_out)
+    return OverloadRule(name, view, written, overwrites, ROUNDS.get(name, ""), moves, unknown, numbers, takes, out)
 
 
 def takes_in(func: Any, op: OverloadRule, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Format | None:
@@ -200,6 +207,15 @@ def start_of(t: torch.Tensor) -> int:
 def is_wrapper(t: torch.Tensor) -> bool:
     """Whether its class computes with other tensors, so that it may have no memory."""
     return type(t) is not torch.Tensor and dispatches(type(t))
+
+
+def read_arguments(op: OverloadRule, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
+    """Tensors whose elements it reads: one may be an operand and take the result as well."""
+    if op.name in SHAPE_ONLY:
+        return []
+    over = {i for i, _ in op.written} if op.overwrites else ()
+    return [t for t in tensors_of(([a for i, a in enumerate(args) if i not in over],
+                                   [v for k, v in kwargs.items() if k not in op.out])) if is_plain(t)]  # fmt: skip
 
 
 def written_arguments(op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:

@@ -16,7 +16,7 @@ from interval_ops.library import joint
 from interval_ops.profiles.profile import Profile
 from interval_ops.reduction.rule import prod_axis, sum_axis
 from render.interpreter.hosted.algebra import by_reciprocal
-from render.interpreter.hosted.call import Bounds, Call, Result, Rule, finished, inner_of, same_rank
+from render.interpreter.hosted.call import Bounds, Call, Exact, Result, Rule, finished, inner_of, same_rank
 from render.interpreter.hosted.elementwise import by_formula
 from render.ops.aten import Aten
 from render.ops.dtypes import FORMAT_OF
@@ -235,7 +235,7 @@ def nll_loss(call: Call) -> Result:
         weights, terms = (low, high), arithmetic.mul((low, high), terms, fmt, call.profile)
     how = int(call.get("reduction"))
     if how == 0:
-        return Bounds(*(end.reshape(target.shape) for end in terms)), None
+        return Bounds(*(end.reshape(target.shape) for end in terms)), Exact() if weight is None else None
     if not kept.any():
         return None
     whole = each(weights, lambda end: end[kept][None])

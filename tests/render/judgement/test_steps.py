@@ -100,9 +100,9 @@ class Kept(Judgement):
 
     digest = ""
 
-    def _cases(self, run: Execution) -> tuple[list[Judged], list[str]]:
+    def _cases(self, run: Execution) -> tuple[Execution, list[Judged], list[str]]:
         found = super()._cases(run)
-        parts = [np.ascontiguousarray(x).tobytes() for j in found[0] for x in (j.case.value, j.case.lo, j.case.hi)]
+        parts = [np.ascontiguousarray(x).tobytes() for j in found[1] for x in (j.case.value, j.case.lo, j.case.hi)]
         self.digest = hashlib.sha256(b"".join(parts)).hexdigest()
         return found
 

@@ -60,7 +60,7 @@ def test_what_the_host_made_exactly_is_a_bug_where_it_is_something_else(form: st
     found = classify(wrapper(EXACT[form]), torch.randn(N), ref=lambda x: torch.sin(x) + 5)
     assert (found.label, found.code) == ("Type-II", "RND201")
     assert any("no kernel stored to" in note for note in found.notes)
-    assert found.file is not None and found.file.endswith("test_provenance.py")
+    assert found.file is not None and found.file.endswith("test_exact_tracker.py")
 
 
 @pytest.mark.parametrize("form", UNKNOWN)

@@ -1,7 +1,7 @@
 """Which tensors of the host are exact: made, as was seen from the inputs on, by operations that round nothing.
 
 A tensor that no kernel stored to has no bound, and its values alone say nothing: code that nobody sees may have
-computed them of a kernel's result. `Provenance` follows the host as `HostTracker` does and remembers what was made of
+computed them of a kernel's result. `ExactTracker` follows the host as `HostTracker` does and remembers what was made of
 inputs, of numbers in the program and of what it remembers already, without a rounding and without a draw. Once a
 kernel's result has left torch as a number or an array, what is made afterwards may depend on it, and nothing more is
 remembered.
@@ -15,15 +15,15 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from render.interpreter.host import ALLOCATIONS, SHAPE_ONLY, HostTracker
-from render.interpreter.hosted.overloads import OverloadRule, is_plain, tensors_of, written_arguments
+from render.interpreter.host import ALLOCATIONS, HostTracker
+from render.interpreter.hosted.overloads import OverloadRule, is_plain, read_arguments, tensors_of, written_arguments
 from render.interpreter.memory import Envelope
 from render.ops.aten import Form, of_form
 
 _NOT_MADE = ALLOCATIONS | of_form(Form.RANDOM)
 
 
-class Provenance(HostTracker):
+class ExactTracker(HostTracker):
     """`given`: tensors whose values hold as they are."""
 
     def __init__(self, *args: Any, given: Iterable[torch.Tensor] = ()) -> None:
@@ -51,9 +51,7 @@ class Provenance(HostTracker):
         if self._paused:
             return super()._dispatched(func, op, args, kwargs)
         targets = written_arguments(op, args, kwargs)
-        over = {id(t) for t in targets} if op.overwrites else set()
-        reads = [t for t in tensors_of((args, kwargs)) if id(t) not in over and op.name not in SHAPE_ONLY]
-        known = op.name not in _NOT_MADE and not op.opaque and all(map(self.knows, reads))
+        known = op.name not in _NOT_MADE and not op.opaque and all(map(self.knows, read_arguments(op, args, kwargs)))
         out = super()._dispatched(func, op, args, kwargs)
         if not op.view:
             for tensor in filter(is_plain, (*tensors_of(out), *targets)):
