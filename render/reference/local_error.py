@@ -40,6 +40,7 @@ PRODUCTS = of_form(Form.PRODUCT) | {"convolution_backward"}
 RANDOM = of_form(Form.RANDOM)
 # 1 + erf(x) and the like lose relative accuracy in their tails: torch's error is in units of the argument there.
 CANCELLING = frozenset(name for name, op in ATEN.items() if op.cancels)
+NARROW = {name: op.narrow for name, op in ATEN.items() if op.narrow}
 TERMS = {name: op.terms for name, op in ATEN.items() if op.terms is not None}
 TERM_FACTOR = 16.0
 STEP_ROUNDINGS = 3.0
@@ -128,6 +129,8 @@ def local_error(
         u = u + STEP_ROUNDINGS * u
     if name in FUNCTIONS:
         u = u + (1 if unit.attainable else 4) * unit.inner(dtype)
+    if name in NARROW and unit.native and not unit.attainable and dtype.itemsize < 4:
+        floor = floor + NARROW[name]
     if kwargs.get("alpha", 1) != 1:  # torch's CPU kernels round the product of add and sub to the tensors' own type
         floor = floor + u * abs(kwargs["alpha"]) * torch.as_tensor(args[0 if name == "rsub" else 1]).abs()
     if name == "prod":  # in the type itself

@@ -46,6 +46,8 @@ def by_function(op: Aten) -> Rule:
         if fmt is None or pair is None:
             return None
         found = unary(op.function, pair, inner_of(fmt), call.profile)
+        if op.narrow and fmt.bits < 32 and not call.profile.muted("function"):
+            found = found[0] - op.narrow, found[1] + op.narrow
         if steps is not None and fmt.bits < 32:
             found = _hull(found, natural(steps, [pair], fmt, call.profile, {}))
         return finished(found, fmt, call.profile)

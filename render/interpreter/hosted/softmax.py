@@ -8,6 +8,7 @@ argument, that of exp twice, n - 1 additions, a division or a product with the r
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -78,9 +79,17 @@ def softmax(call: Call, logs: bool = False) -> Result:
     return rows.full((out[0].reshape(shape), out[1].reshape(shape)))
 
 
-def _stored(rows: Rows) -> float:
-    """The unit roundoff of narrow types, in which kernels keep exponentials, sums or logarithms between passes."""
-    return 0.0 if rows.fmt == rows.inner or rows.profile.muted("cast") else rows.fmt.u
+class _Stored(NamedTuple):
+    """What a number loses that kernels keep in a narrow type between passes, relative and besides: exponentials, sums
+    or logarithms."""
+
+    u: float
+    floor: float
+
+
+def _stored(rows: Rows) -> _Stored:
+    wide = rows.fmt == rows.inner or rows.profile.muted("cast")
+    return _Stored(0.0, 0.0) if wide else _Stored(rows.fmt.u, rows.fmt.half_subnormal)
 
 
 def all_masked(lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
@@ -91,22 +100,23 @@ def all_masked(lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
     return found
 
 
-def _softmax_error(lo: np.ndarray, hi: np.ndarray, n: int, fmt: Format, profile: Profile, kept: float) -> Pair:
+def _softmax_error(lo: np.ndarray, hi: np.ndarray, n: int, fmt: Format, profile: Profile, kept: _Stored) -> Pair:
     low, high = exact_softmax(lo, hi)
     u, add, e = unit(fmt, profile, "arith"), unit(fmt, profile, "accumulation"), relative("exp", fmt, profile)
-    tiny = 0.0 if profile.muted("function") else 4 * max(fmt.half_subnormal, 2.0**-1074)
+    # an exponential that is kept is divided by a sum that is not below 1; all of them may miss in that sum
+    tiny = kept.floor + (0.0 if profile.muted("function") else 4 * max(fmt.half_subnormal, 2.0**-1074))
 
     def reach(y: np.ndarray) -> np.ndarray:
         # |x - max| <= |log y| + log n for every element, and the weighted mean of it in the sum is at most log n + 1.
         depth = -np.log(np.maximum(y, 5e-324)) + 2 * math.log(n) + 1
-        grown: np.ndarray = np.expm1((u * depth + 2 * e + n * add + 3 * (u + kept)) * UP)
+        grown: np.ndarray = np.expm1((u * depth + 2 * e + n * (add + kept.floor) + 3 * (u + kept.u)) * UP)
         return grown
 
     top = high * (1 + reach(high)) + tiny
     return np.maximum(low * (1 - np.minimum(reach(low), 1.0)) - tiny, 0.0), top
 
 
-def _log_error(lo: np.ndarray, hi: np.ndarray, n: int, fmt: Format, profile: Profile, kept: float) -> Pair:
+def _log_error(lo: np.ndarray, hi: np.ndarray, n: int, fmt: Format, profile: Profile, kept: _Stored) -> Pair:
     """x - logsumexp, rising in its own element and falling in every other; computed as x - max - log(sum)."""
     u, add = unit(fmt, profile, "arith"), unit(fmt, profile, "accumulation")
     e, g = relative("exp", fmt, profile), relative("log", fmt, profile)
@@ -120,9 +130,8 @@ def _log_error(lo: np.ndarray, hi: np.ndarray, n: int, fmt: Format, profile: Pro
     def reach(y: np.ndarray) -> np.ndarray:  # the logarithm of the sum and x - max may be kept in the type
         depth = np.abs(y) + math.log(n)
         found: np.ndarray = (u * (2 * depth + np.abs(y)) + g * math.log(n) + e + n * add + u * (math.log(n) + 1)) * UP
-        result: np.ndarray = (
-            found + kept * (2 * depth + 1) + slack * (1 + np.abs(y) + np.abs(hi - peak) + np.abs(lo - peak))
-        )
+        stored = kept.u * (2 * depth + 1) + 3 * kept.floor
+        result: np.ndarray = found + stored + slack * (1 + np.abs(y) + np.abs(hi - peak) + np.abs(lo - peak))
         return result
 
     masked = lo == -np.inf
@@ -140,7 +149,8 @@ def logsumexp(call: Call) -> Result:
     e, g = relative("exp", inner, profile), relative("log", inner, profile)
     # Steps of torch's own in the type: exponentials and their arguments, which are log n + 1 in the mean at most, the
     # sum, its logarithm, and one more for the maximum that is added.
-    steps = _stored(rows) * (3 * math.log(n) + 5)
+    kept = _stored(rows)
+    steps = kept.u * (3 * math.log(n) + 5) + (n + 3) * kept.floor
     ends = []
     with np.errstate(all="ignore"):
         for x, way in zip(rows.pair, (-1, 1), strict=True):
