@@ -148,7 +148,7 @@ class PendingDot:
         return replace(longer, work=work, depth=depth)._flushed()
 
     def of_centred(self, shape: tuple[int, ...], size: int, part: Centred) -> Pair:
-        """Bounds of one dot of `size` products, onto the empty sum, whose sums were evaluated elsewhere."""
+        """Bounds of one dot of `size` products, onto what was added so far, whose sums were evaluated elsewhere."""
         work, depth = self._roundings(size, None)
         known = replace(self, terms=self.terms + size, work=work, depth=depth, parts=self.parts + 1)
         with np.errstate(all="ignore"):

@@ -20,7 +20,7 @@ import torch
 from torch.utils._pytree import tree_flatten
 
 from interval_ops.arithmetic import rule as arithmetic
-from interval_ops.bounds import Pair, is_point
+from interval_ops.bounds import Pair, each, is_point
 from interval_ops.dot.rule import PendingDot
 from interval_ops.dot.sums import Centred
 from interval_ops.formats.model import FP64, Format
@@ -74,16 +74,19 @@ def _device(call: Call) -> Profile:
     return call.device.chosen(sum_order="any").mute(*call.profile.off)
 
 
-def dot(call: Call, a: Pair, b: Pair, fmt: Format) -> Pair | None:
-    """a @ b over (..., M, K) and (..., K, N), exactly and as the target's units may sum it; not rounded to `fmt`."""
+def dot(call: Call, a: Pair, b: Pair, fmt: Format, first: Pair | None = None) -> Pair | None:
+    """`first` + a @ b over (..., M, K) and (..., K, N), exactly and as the target's units may sum it; not rounded to
+    `fmt`."""
     if not a[0].shape[-1]:
         return None
-    kind = kind_of(fmt)
+    return _started(call, first, (a[0].shape[-2], b[0].shape[-1]), kind_of(fmt)).extend(a, b).interval()
+
+
+def _started(call: Call, first: Pair | None, shape: tuple[int, ...], kind: str) -> PendingDot:
     try:
-        pending = PendingDot.start(None, (a[0].shape[-2], b[0].shape[-1]), kind, _device(call))
+        return PendingDot.start(first, shape, kind, _device(call))
     except MissingRule:  # the target's compiler refuses it: a library then multiplies in float32
-        pending = PendingDot.start(None, (a[0].shape[-2], b[0].shape[-1]), "ieee", _device(call))
-    return pending.extend(a, b).interval()
+        return PendingDot.start(first, shape, "ieee", _device(call))
 
 
 @dataclass(frozen=True)
@@ -120,31 +123,23 @@ class LinearSums:
         call, fmt = Call(None, (), {}, {}, device), FORMAT_OF[dtype]
         grow, tiny = 1.0 + (self.size + 2) * 2.0**-24 * (1.0 + 2.0**-4), np.array([self.size * 2.0**-148])
         centre = self.exact
-        try:
-            pending = PendingDot.start(None, centre.shape, kind_of(fmt, self.convolves), _device(call))
-        except MissingRule:
-            pending = PendingDot.start(None, centre.shape, "ieee", _device(call))
+        first = None if self.bias is None else same_rank([(centre[None], centre[None]), (self.bias, self.bias)])[1]
+        empty, pending = (_started(call, x, centre.shape, kind_of(fmt, self.convolves)) for x in (None, first))
         if not pending.reads_as_given:
             return None
         grids = (np.zeros((1, n)) for n in centre.shape)
         centres, radii = centre[None], self.reach[None]
         sums = Centred(slice(0, 1), (centres, centres), (radii, radii), self.mag[None], grow, tiny, tiny,
                        self.rows[None], self.columns[None], *grids)  # fmt: skip
-        pair = pending.of_centred((1, *centre.shape), self.size, sums)
-        if self.bias is None:
-            return finished(pair, fmt, call.profile)
-        # torch adds it to the sums, or to the product of another layout after that was rounded to a narrow type
-        found = self._with_bias(pair, fmt, call)
-        if inner_of(fmt) == fmt:
+        shape = (1, *centre.shape)
+        found = finished(pending.of_centred(shape, self.size, sums), fmt, call.profile)
+        if first is None or inner_of(fmt) == fmt:
             return found
-        rounded = finished(pair, fmt, call.profile)
-        other = self._with_bias((rounded.lo, rounded.hi), fmt, call)
+        # torch adds it to the sums, or to the product of another layout after that was rounded to a narrow type
+        rounded = finished(empty.of_centred(shape, self.size, sums), fmt, call.profile)
+        pair = arithmetic.add((rounded.lo, rounded.hi), first, inner_of(fmt), call.profile)
+        other = finished(pair, fmt, call.profile)
         return Bounds(np.minimum(found.lo, other.lo), np.maximum(found.hi, other.hi))
-
-    def _with_bias(self, pair: Pair, fmt: Format, call: Call) -> Bounds:
-        assert self.bias is not None
-        pair, own = same_rank([pair, (self.bias, self.bias)])
-        return finished(arithmetic.add(pair, own, inner_of(fmt), call.profile), fmt, call.profile)
 
 
 def _matrix(pair: Pair, rank: int) -> Pair:
@@ -157,54 +152,82 @@ def _matrix(pair: Pair, rank: int) -> Pair:
     return lo, hi[None] if rank == 2 else hi
 
 
-def _product(call: Call, a: torch.Tensor, b: torch.Tensor) -> tuple[Pair, Format] | None:
-    """Matrix, batch of matrices or vector times the same, in the format of the sums."""
-    fmt = FORMAT_OF.get(a.dtype)
-    if fmt is None or a.dtype != b.dtype or fmt.bits < 16 or not a.numel() or not b.numel():
-        return None
-    first, second = call.pair(a), call.pair(b)
-    if a.dim() == 1:
-        first = tuple(end[None, :] for end in first)  # type: ignore[assignment]
-    if b.dim() == 1:
-        second = tuple(end[:, None] for end in second)  # type: ignore[assignment]
-    rank = max(first[0].ndim, second[0].ndim)
-    found = dot(call, _matrix(first, rank), _matrix(second, rank), fmt)
-    if found is None:
-        return None
-    batch, m, n = a.shape[:1] if rank == 3 else (), a.shape[-2:-1] if a.dim() > 1 else (), b.shape[-1:]
-    shape = (*batch, *m, *(n if b.dim() > 1 else ()))
-    return tuple(end.reshape(shape) for end in found), fmt  # type: ignore[return-value]
+@dataclass(frozen=True)
+class _Product:
+    """Matrix, batch of matrices or vector times the same, with leading axes of length 1 where these have none."""
+
+    call: Call
+    a: Pair
+    b: Pair
+    fmt: Format
+    shape: tuple[int, ...]
+
+    @staticmethod
+    def of(call: Call, a: torch.Tensor, b: torch.Tensor) -> _Product | None:
+        fmt = FORMAT_OF.get(a.dtype)
+        if fmt is None or a.dtype != b.dtype or fmt.bits < 16 or not a.numel() or not b.numel():
+            return None
+        first, second = call.pair(a), call.pair(b)
+        if a.dim() == 1:
+            first = tuple(end[None, :] for end in first)  # type: ignore[assignment]
+        if b.dim() == 1:
+            second = tuple(end[:, None] for end in second)  # type: ignore[assignment]
+        rank = max(first[0].ndim, second[0].ndim)
+        batch, m, n = a.shape[:1] if rank == 3 else (), a.shape[-2:-1] if a.dim() > 1 else (), b.shape[-1:]
+        shape = (*batch, *m, *(n if b.dim() > 1 else ()))
+        return _Product(call, _matrix(first, rank), _matrix(second, rank), fmt, shape)
+
+    @property
+    def inner(self) -> Format:
+        return inner_of(self.fmt)
+
+    def scaled(self, pair: Pair, by: float) -> Pair:
+        pair, factor = same_rank([pair, number_pair(by)])
+        return pair if by == 1 else arithmetic.mul(pair, factor, self.inner, self.call.profile)
+
+    def summed(self, onto: Pair | None = None, alpha: float = 1) -> Pair | None:
+        """In the format of the sums, which may begin with `onto`; `alpha` then multiplies the first operand."""
+        first = None
+        if onto is not None:
+            full = each(onto, lambda end: np.broadcast_to(end, self.shape))
+            first = each(full, lambda end: np.ascontiguousarray(end).reshape(self._of_sums))
+        found = dot(self.call, self.a if onto is None else self.scaled(self.a, alpha), self.b, self.fmt, first)
+        return None if found is None else each(found, lambda end: end.reshape(self.shape))
+
+    @property
+    def _of_sums(self) -> tuple[int, ...]:
+        return max(self.a[0].shape[0], self.b[0].shape[0]), self.a[0].shape[-2], self.b[0].shape[-1]
 
 
 def multiplied(call: Call) -> Result:
     """mm, bmm, mv, dot."""
-    found = _product(call, call.args[0], call.args[1])
-    return None if found is None else finished(found[0], found[1], call.profile)
+    found = _Product.of(call, call.args[0], call.args[1])
+    pair = None if found is None else found.summed()
+    return None if found is None or pair is None else finished(pair, found.fmt, call.profile)
 
 
 def added(call: Call) -> Result:
-    """addmm, baddbmm, addmv: beta c + alpha (a @ b), the sum rounded before, after or not at all."""
+    """addmm, baddbmm, addmv: beta c + alpha (a @ b), the sum rounded before, after or not at all, c added behind it or
+    the first of its terms."""
     c, a, b = call.args[:3]
-    found = _product(call, a, b)
-    if found is None:
+    product, alpha, beta = _Product.of(call, a, b), call.get("alpha", 1), call.get("beta", 1)
+    if product is None or not all(isinstance(v, (int, float)) for v in (alpha, beta)):
         return None
-    pair, fmt = found
-    inner, alpha, beta = inner_of(fmt), call.get("alpha", 1), call.get("beta", 1)
-    if not all(isinstance(v, (int, float)) for v in (alpha, beta)):
+    behind = product.summed()
+    if behind is None:
         return None
-    if alpha != 1:
-        pair, factor = same_rank([pair, number_pair(alpha)])
-        pair = arithmetic.mul(pair, factor, inner, call.profile)
+    behind, fmt = product.scaled(behind, alpha), product.fmt
     if beta == 0:
-        return finished(pair, fmt, call.profile)
+        return finished(behind, fmt, call.profile)
     own = call.operand(c, fmt)
     if own is None:
         return None
-    if beta != 1:
-        own, factor = same_rank([own, number_pair(beta)])
-        own = arithmetic.mul(own, factor, inner, call.profile)
-    pair, own = same_rank([pair, own])
-    return finished(arithmetic.add(pair, own, inner, call.profile), fmt, call.profile)
+    own = product.scaled(own, beta)
+    before = product.summed(own, alpha)
+    assert before is not None
+    one, other = same_rank([behind, own])
+    sums = arithmetic.add(one, other, product.inner, call.profile)
+    return finished((np.minimum(sums[0], before[0]), np.maximum(sums[1], before[1])), fmt, call.profile)
 
 
 class _Gradient(Call):
@@ -373,13 +396,15 @@ def _misplaced(call: Call, inner: Format, midpoint: dict[int, np.ndarray], radiu
 
 def _stored_sums(call: Call, op: Aten, count: int) -> int:
     """Roundings to the type of the result besides the last: a transposed convolution adds the places of its kernel as
-    `col2im` does, and a product of three multiplies and adds in the type."""
+    `col2im` does, products of batches one after the other, and a product of three multiplies and adds in the type."""
     if isinstance(call, _Gradient):
         return call.stored_sums(call.profile)
     if call.profile.muted("accumulation"):
         return 0
     if single.is_summed(op) and call.args[6]:
         return math.prod(call.args[1].shape[2:])
+    if op.name == "addbmm":  # one product after the other, onto a result of the type
+        return int(call.args[1].shape[0]) + 1
     return count + 2 if op.stepwise else 0
 
 

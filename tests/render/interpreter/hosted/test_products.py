@@ -119,3 +119,35 @@ def test_a_linear_layer_may_round_its_product_before_the_bias(dtype):
         assert ((found.lo <= y) & (y <= found.hi)).all()
     apart = (both[0] - both[1]).abs().double().numpy()
     assert apart.max() > 0 and (found.hi - found.lo).max() < 8 * apart.max()
+
+
+def _from_the_first(c: np.ndarray, a: np.ndarray, b: np.ndarray, alpha: float) -> np.ndarray:
+    """c + sum of alpha a b in float32, one fused multiply-add after the other, as kernels for small matrices have it."""
+    total = c.astype(np.float32)
+    for k in range(a.shape[1]):
+        term = np.float64(np.float32(alpha) * a[:, k])[:, None] * np.float64(b[k])[None]
+        total = np.float32(np.float64(total) + term)
+    return total
+
+
+@pytest.mark.parametrize("alpha", [1.0, -1.0, 0.75])
+@pytest.mark.parametrize("name", ["addmm", "baddbmm", "addmv", "linear"])
+def test_a_sum_may_begin_with_what_is_added_to_it(name, alpha):
+    torch.manual_seed(1)
+    c, a, b = torch.randn(16, 16) * 1e3, torch.randn(16, 24), torch.randn(24, 16)
+    forms = {
+        "addmm": lambda: torch.addmm(c, a, b, alpha=alpha),
+        "baddbmm": lambda: torch.baddbmm(c[None], a[None], b[None], alpha=alpha)[0],
+        "addmv": lambda: torch.addmv(c[0], b.t(), a[0], alpha=alpha)[None],
+        "linear": lambda: torch.nn.functional.linear(a, b.t() * alpha, c[0]),
+    }
+    memory = Memory()
+    with HostTracker(memory):
+        for x in (a, b, c):
+            memory.carry(x, x.double().numpy(), x.double().numpy(), frozenset())
+        found = memory.envelope(forms[name]())
+    first = c if name in ("addmm", "baddbmm") else c[:1].expand(16, 16)
+    given = (a.numpy(), (b * alpha).numpy(), 1.0) if name == "linear" else (a.numpy(), b.numpy(), alpha)
+    value = _from_the_first(first.numpy(), *given)[: found.lo.shape[0]]
+    assert ((found.lo <= value) & (value <= found.hi)).all()
+    assert (found.hi - found.lo).max() < 4 * 26 * 2.0**-24 * 6e3
