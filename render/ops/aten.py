@@ -207,7 +207,7 @@ _formula("sigmoid", f.sigmoid)
 _formula("silu", f.silu, (-1.2784645427610738,))
 _formula("mish", f.mish, (-1.1924312145154497,), cancels=True)
 _formula("gelu", f.gelu, (-0.7517915246935645, -0.7524614220710163), computed=f.gelu_computed, keywords="approximate",
-         cancels=True)  # fmt: skip
+         cancels=True, narrow=2.0**-126)  # fmt: skip
 _formula("log_sigmoid_forward", f.log_sigmoid, computed=f.log_sigmoid_computed)
 _formula("logit", f.logit, keywords="eps", cancels=True, stepwise=True)
 _formula("softplus", f.softplus, lambda beta, threshold, **_: (float(threshold) / float(beta),),

@@ -46,13 +46,19 @@ def by_function(op: Aten) -> Rule:
         if fmt is None or pair is None:
             return None
         found = unary(op.function, pair, inner_of(fmt), call.profile)
-        if op.narrow and fmt.bits < 32 and not call.profile.muted("function"):
-            found = found[0] - op.narrow, found[1] + op.narrow
+        found = _narrowed(op, found, fmt, call.profile)
         if steps is not None and fmt.bits < 32:
             found = _hull(found, natural(steps, [pair], fmt, call.profile, {}))
         return finished(found, fmt, call.profile)
 
     return rule
+
+
+def _narrowed(op: Aten, pair: Pair, fmt: Format, profile: Profile) -> Pair:
+    """With what kernels for 16-bit types are off."""
+    if not op.narrow or fmt.bits > 16 or profile.muted("function"):
+        return pair
+    return pair[0] - op.narrow, pair[1] + op.narrow
 
 
 def by_formula(op: Aten) -> Rule:
@@ -79,6 +85,7 @@ def by_formula(op: Aten) -> Rule:
         found = found or enclosed(formula, op.computed or formula, pairs, inner, profile, turns, keywords)
         if op.stepwise and fmt != inner:
             found = _hull(found, natural(op.computed or formula, pairs, fmt, profile, keywords))
+        found = _narrowed(op, found, fmt, profile)
         return finished(found, fmt, call.profile)
 
     return rule

@@ -23,7 +23,7 @@ from interval_ops.arithmetic import rule as arithmetic
 from interval_ops.bounds import Pair, each, is_point
 from interval_ops.dot.rule import PendingDot
 from interval_ops.dot.sums import Centred
-from interval_ops.formats.model import FP64, Format
+from interval_ops.formats.model import BF16, FP64, Format
 from interval_ops.profiles.profile import MissingRule, Profile
 from render.interpreter.hosted.around import around
 from render.interpreter.hosted.call import (
@@ -77,9 +77,20 @@ def _device(call: Call) -> Profile:
 def dot(call: Call, a: Pair, b: Pair, fmt: Format, first: Pair | None = None) -> Pair | None:
     """`first` + a @ b over (..., M, K) and (..., K, N), exactly and as the target's units may sum it; not rounded to
     `fmt`."""
-    if not a[0].shape[-1]:
+    count = a[0].shape[-1]
+    if not count:
         return None
-    return _started(call, first, (a[0].shape[-2], b[0].shape[-1]), kind_of(fmt)).extend(a, b).interval()
+    pair = _started(call, first, (a[0].shape[-2], b[0].shape[-1]), kind_of(fmt)).extend(a, b).interval()
+    if fmt != BF16:
+        return pair
+    room = _flushed(fmt, count, max(float(np.abs(end).max(initial=0.0, where=np.isfinite(end))) for end in (*a, *b)))
+    return pair[0] - room, pair[1] + room
+
+
+def _flushed(fmt: Format, count: int, peak: float) -> float:
+    """What `count` products of operands up to `peak` lose where subnormal operands and results are taken for 0, as
+    x86's instructions for bf16 do (Intel SDM, VDPBF16PS: "DAZ and FTZ are assumed")."""
+    return 2.0**-126 * (2 * count * peak + 2) if fmt == BF16 else 0.0
 
 
 def _started(call: Call, first: Pair | None, shape: tuple[int, ...], kind: str) -> PendingDot:
@@ -121,7 +132,8 @@ class LinearSums:
     def bounds(self, dtype: torch.dtype, device: Profile) -> Bounds | None:
         """None where a unit reads other operands."""
         call, fmt = Call(None, (), {}, {}, device), FORMAT_OF[dtype]
-        grow, tiny = 1.0 + (self.size + 2) * 2.0**-24 * (1.0 + 2.0**-4), np.array([self.size * 2.0**-148])
+        lost = _flushed(fmt, self.size, max(float(x.max(initial=0.0)) for x in (self.rows, self.columns)))
+        grow, tiny = 1.0 + (self.size + 2) * 2.0**-24 * (1.0 + 2.0**-4), np.array([self.size * 2.0**-148 + lost])
         centre = self.exact
         first = None if self.bias is None else same_rank([(centre[None], centre[None]), (self.bias, self.bias)])[1]
         empty, pending = (_started(call, x, centre.shape, kind_of(fmt, self.convolves)) for x in (None, first))
@@ -440,4 +452,5 @@ def _rounding(
     if op.name == "linear" and fmt != inner and call.get("bias") is not None and not profile.muted("cast"):
         # it arrives whole in inference mode, and may add its bias to a product that was rounded (`LinearSums.bounds`)
         stored, floor = fmt.u, floor + fmt.half_subnormal
+    floor += _flushed(fmt, count, peak)
     return (math.expm1(min(blocks * theta, 700.0)) + cut + math.expm1(stored)) * _UP, floor * _UP

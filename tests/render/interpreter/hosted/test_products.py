@@ -122,7 +122,7 @@ def test_a_linear_layer_may_round_its_product_before_the_bias(dtype):
 
 
 def _from_the_first(c: np.ndarray, a: np.ndarray, b: np.ndarray, alpha: float) -> np.ndarray:
-    """c + sum of alpha a b in float32, one fused multiply-add after the other, as kernels for small matrices have it."""
+    """c + sum of alpha a b in float32, one fused multiply-add after the other, as kernels for small matrices do it."""
     total = c.astype(np.float32)
     for k in range(a.shape[1]):
         term = np.float64(np.float32(alpha) * a[:, k])[:, None] * np.float64(b[k])[None]
