@@ -34,8 +34,10 @@ from render.reference import passes
 TORCH_FORMATS = FORMAT_OF
 EXACT_OPS = of_form(Form.MADE, Form.MOVE, Form.ORDER, Form.EXACT)
 ARITHMETIC = of_form(Form.ARITHMETIC)
-FUNCTIONS = of_form(Form.FUNCTION)
-MULTILINEAR = of_form(Form.SUM, Form.PRODUCT) | {name for name, op in ATEN.items() if op.linear}
+FACTORS = frozenset(["prod"])
+"""Products of elements: of each of them linear, which move together as magnitudes do."""
+FUNCTIONS = of_form(Form.FUNCTION) - FACTORS
+MULTILINEAR = of_form(Form.SUM, Form.PRODUCT) | FACTORS | {name for name, op in ATEN.items() if op.linear}
 PRODUCTS = of_form(Form.PRODUCT) | {"convolution_backward"}
 RANDOM = of_form(Form.RANDOM)
 # 1 + erf(x) and the like lose relative accuracy in their tails: torch's error is in units of the argument there.
@@ -133,8 +135,6 @@ def local_error(
         floor = floor + NARROW[name]
     if kwargs.get("alpha", 1) != 1:  # torch's CPU kernels round the product of add and sub to the tensors' own type
         floor = floor + u * abs(kwargs["alpha"]) * torch.as_tensor(args[0 if name == "rsub" else 1]).abs()
-    if name == "prod":  # in the type itself
-        u = u * max(args[0].numel() / max(values.numel(), 1), 1)
     if name in WINDOWS:  # what cancels in 1 - cos(x) is as large as the largest element
         floor = floor + WINDOW_ROUNDINGS * unit.inner(dtype)
     if name == "logspace":  # base^x, x off by 9 units roundoff of its largest
@@ -155,7 +155,8 @@ def sum_rates(
     u, floor = unit.rounding(dtype)
     count = unit.terms(addends(name, args, results))
     # some kernels add and multiply in the type itself
-    per_term = count * (u if ATEN[name].stepwise and unit.native and not unit.attainable else unit.inner(dtype))
+    by_step = ATEN[name].stepwise or name in FACTORS
+    per_term = count * (u if by_step and unit.native and not unit.attainable else unit.inner(dtype))
     if unit.tf32 and dtype == torch.float32 and name in PRODUCTS:
         per_term += TF32_PRODUCT
     return per_term, u, floor
