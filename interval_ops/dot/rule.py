@@ -152,7 +152,7 @@ class PendingDot:
         work, depth = self._roundings(size, None)
         known = replace(self, terms=self.terms + size, work=work, depth=depth, parts=self.parts + 1)
         with np.errstate(all="ignore"):
-            found = close_near(shape, True, [[part]], (), known._parameters, known._ramped)
+            found = close_near(shape, True, [[part]], self.addends, known._parameters, known._ramped)
         assert found is not None
         return found
 

@@ -174,3 +174,18 @@ def test_bounds_where_they_are_asked_give_the_same_answer():
     other.blocks[1].mlp.down.weight.data[0, 0] *= 1.01
     found = [render.compare_models(other, right, x, bounds=b) for b in ("all", "asked")]
     assert [v.first for v in found] == ["blocks.1.mlp.down"] * 2
+
+
+def test_a_sum_may_begin_with_the_bias():
+    torch.manual_seed(4)
+    layer = nn.Linear(40, 7)
+    with torch.no_grad():
+        layer.bias.mul_(1e4)
+    x = torch.randn(5, 40)
+    bounds = bounds_of(twin(layer, x, x))
+    total = layer.bias.detach().expand(5, 7)
+    for k in range(40):
+        total = total + x[:, k, None] * layer.weight.detach()[:, k]
+    y = total.double().numpy()
+    assert ((bounds.lo <= y) & (y <= bounds.hi)).all()
+    assert (np.abs(y - (x.double() @ layer.weight.detach().double().T + layer.bias.detach()).numpy()) > 2.0**-12).any()
