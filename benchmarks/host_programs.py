@@ -1,12 +1,15 @@
 """Random host programs, attacked: operations with views, in place, `out=`, partial writes and shared buffers.
 
     python -m benchmarks.host_programs [--programs N] [--seed N] [--steps N] [--dtype float16 ...] [--width W ...]
+    python -m benchmarks.host_programs --references [--programs N] [--seed N] [--steps N]
 
 A program is a list of steps on a few matrices. It runs once with a box around each of its two inputs, which the host
 code is followed from (`render.interpreter.host`), and again without anything of ours for corners of the boxes and
 points in them: what torch makes of these has to lie within the bounds of every matrix. What has a taint is left out,
-and what has no bounds has to be the same every time. Nothing here knows a rule. Prints how much was checked and the
-programs that left.
+and what has no bounds has to be the same every time. `--references`: the programs are references, without steps that
+jump; their inputs are moved by 2^-28 of themselves, and what torch makes of that in float64 has to lie within the error
+beside the float64 value (`render.reference.shadow`), if that is no estimate. Nothing here knows a rule. Prints how much
+was checked and the programs that left.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ import torch
 
 from render.interpreter.host import HostTracker
 from render.interpreter.memory import Memory
+from render.reference.local_error import Unit
+from render.reference.shadow import ShadowMode
 
 N = 8
 SCALES = (0.3, 1.0, 4.0, 1e-4, 60.0)
@@ -207,6 +212,11 @@ WRITES: list[Callable[[Matrix, Matrix, int], Any]] = [
     lambda x, y, r: x[::2].copy_(x[1::2].clone()),
     lambda x, y, r: x.__iadd__(y),
 ]
+JUMPS = frozenset(["floor", "ceil", "round", "trunc", "frac", "sign", "half", "bfloat16", "double", "integers",
+                   "positive", "where", "quantised", "copysign", "fmod", "remainder", "floor of", "cut of", "chosen",
+                   "equal", "less", "masked", "atan2", "distances"])  # fmt: skip
+"""Steps whose results jump, or have other types than the operands."""
+OFF = 2.0**-28
 KINDS = ("one", "one", "two", "two", "in place", "in place", "out", "view", "write", "buffer")
 
 
@@ -220,20 +230,17 @@ class Step(NamedTuple):
     whole: bool
 
 
-def program(draw: random.Random, steps: int) -> list[Step]:
-    count = draw.randrange(1, steps)
+def program(draw: random.Random, steps: int, smooth: bool = False) -> list[Step]:
+    """`smooth`: without jumps, and without writes in place, which may be decided by comparisons."""
+    ones, twos = ([x for x in names if not smooth or x not in JUMPS] for names in (ONE, TWO))
+    kinds = [x for x in KINDS if not smooth or x in ("one", "two", "view", "buffer")]
     return [
         Step(
-            draw.choice(KINDS),
-            draw.choice([*ONE]),
-            draw.choice([*TWO]),
-            draw.randrange(1 << 30),
-            draw.randrange(1 << 30),
-            draw.randrange(1 << 30),
-            draw.random() < 0.5,
+            draw.choice(kinds), draw.choice(ones), draw.choice(twos), draw.randrange(1 << 30), draw.randrange(1 << 30),
+            draw.randrange(1 << 30), draw.random() < 0.5,
         )
-        for _ in range(count)
-    ]
+        for _ in range(draw.randrange(1, steps))
+    ]  # fmt: skip
 
 
 def _in_place(step: Step, x: Matrix, y: Matrix) -> None:
@@ -257,7 +264,7 @@ def _made(step: Step, x: Matrix, y: Matrix) -> Matrix | None:
     if step.kind == "buffer":
         found = torch.empty(N, N)
         found[:4].copy_(x[:4])
-        found[4:] = y[4:].float()
+        found[4:] = y[4:]
         return found
     if not x.is_floating_point():
         return None
@@ -328,6 +335,46 @@ def attacked(seed: int, steps: int, dtype: torch.dtype, width: float) -> tuple[i
     return checked, left
 
 
+def attacked_reference(seed: int, steps: int) -> tuple[int, list[str]] | None:
+    """(matrices checked, what left) of one program as a reference; None if torch refuses it or its error is a guess."""
+    draw, spread = random.Random(seed), np.random.default_rng(seed)
+    todo = program(draw, steps, smooth=True)
+    given = [torch.from_numpy(spread.normal(size=(N, N)) * draw.choice(SCALES)).float() for _ in range(2)]
+    mode = ShadowMode(Unit(native=False, inputs=OFF))
+    try:
+        with mode:
+            pool = run([x.clone() for x in given], todo)
+    except (RuntimeError, IndexError):
+        return None
+    if mode.estimated:
+        return None
+    checked, left = 0, list[str]()
+    for k in range(CORNERS):
+        ends = [x.double() * (1 + OFF * (k > 0) * torch.from_numpy(spread.integers(-1, 2, (N, N)))) for x in given]
+        torch.set_default_dtype(torch.float64)
+        try:
+            found = run(ends, todo)
+        except (RuntimeError, IndexError):
+            continue
+        finally:
+            torch.set_default_dtype(torch.float32)
+        for n, (x, y) in enumerate(zip(pool, found, strict=True)):
+            value, error = mode.value(x), mode.error(x) * (1 + 1e-5) + 1e-13 * mode.value(x).abs()  # float64's own
+            inside = ((y - value).abs() <= error) | (y == value) | (y.isnan() & value.isnan()) | ~error.isfinite()
+            checked += 1
+            if not inside.all():
+                at = tuple(torch.argwhere(~inside)[0].tolist())
+                left.append(f"program {seed}, matrix {n}: {y[at]} is not {value[at]} within {error[at]}")
+    return checked, left
+
+
+def told_of(title: str, found: list[tuple[int, list[str]] | None]) -> None:
+    ran = [one for one in found if one is not None]
+    print(f"{title}: {len(ran)} programs ran, {sum(n for n, _ in ran)} matrices checked")
+    for line in (line for _, left in ran for line in left):
+        print("  outside:", line)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--programs", type=int, default=1000)
@@ -335,17 +382,18 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--dtype", nargs="*", default=["float32", "bfloat16", "float16", "float64"])
     parser.add_argument("--width", nargs="*", type=float, default=[0.002, 0.05])
+    parser.add_argument("--references", action="store_true")
     told = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
+    seeds = range(told.seed, told.seed + told.programs)
+    if told.references:
+        told_of("references", [attacked_reference(seed, told.steps) for seed in seeds])
+        return
     for dtype in told.dtype:
         for width in told.width:
-            found = [attacked(seed, told.steps, getattr(torch, dtype), width)
-                     for seed in range(told.seed, told.seed + told.programs)]  # fmt: skip
-            ran = [one for one in found if one is not None]
-            print(f"{dtype}, boxes of {width}: {len(ran)} programs ran, {sum(n for n, _ in ran)} matrices checked")
-            for line in (line for _, left in ran for line in left):
-                print("  outside:", line)
+            found = [attacked(seed, told.steps, getattr(torch, dtype), width) for seed in seeds]
+            told_of(f"{dtype}, boxes of {width}", found)
 
 
 if __name__ == "__main__":
