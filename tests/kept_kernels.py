@@ -261,7 +261,8 @@ def _product(session: Session, dtype: torch.dtype, acc: Any, precision: str, wid
 def _pipeline(session: Session) -> list[torch.Tensor]:
     x, y, out = _data()
     functions[(1,)](x, y, out, N - 4, N)
-    middle = out.view(16, N)[:4].softmax(1).sum(0) * 0.3
+    rows = out.view(16, N)
+    middle = (rows[0] + rows[1] * rows[2]).clamp(-4, 4) * 0.3  # what every machine's torch rounds alike
     second = torch.empty(16 * N)
     reductions[(1,)](middle, second, N)
     scans[(1,)](second[N : 2 * N], out, N)
