@@ -222,7 +222,10 @@ class Entry:
             return tracked[-1]
 
         again = replace(self, options={**self.options, "tracker": tracker})
-        session, result = again._launched(inputs, mute)
+        try:
+            session, result = again._launched(inputs, mute)
+        except FAILURES:  # it cannot be repeated: nothing is known
+            return frozenset()
         made = {name: values(t) for name, t in self._named(inputs, session, result) if tracked[0].knows(t)}
         return frozenset(
             x.name for x in outputs
