@@ -221,7 +221,8 @@ class Entry:
             tracked.append(ExactTracker(session.memory, session.mute, session.causes, given=given))
             return tracked[-1]
 
-        again = replace(self, options={**self.options, "tracker": tracker})
+        kept = {k: v for k, v in self.options.items() if k != "builder"}  # which may record, and has recorded this run
+        again = replace(self, options={**kept, "tracker": tracker})
         try:
             session, result = again._launched(inputs, mute)
         except FAILURES:  # it cannot be repeated: nothing is known

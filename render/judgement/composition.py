@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from render.entry.execution import Execution, Tensor
+from render.entry.execution import WORTH_WORK, Execution, Tensor
 from render.entry.outputs import Named, OutputPair, shape_mismatch, values
 from render.entry.target import returning
 from render.explain.budget import LIKELY
@@ -55,18 +55,22 @@ def too_large(*tensors: torch.Tensor | None) -> bool:
 
 
 def with_exact(run: Execution, pairs: Iterable[OutputPair], native: Named) -> tuple[Execution, list[str]]:
-    """The run with the host's exact results known as such, where one is not what the reference gave; notes on them."""
+    """The run with the host's exact results known as such, where one is not what the reference gave; notes on them.
+
+    Nothing is known of them where to run again is too much work.
+    """
     looked = [(run.outputs[p.kernel], native[p.reference][1]) for p in pairs]
     others = [
         t.name for t, ref in looked
         if not t.tracked and not shape_mismatch("", t.tensor, ref) and not np.array_equal(t.value, values(ref))
     ]  # fmt: skip
-    exact = run.exactly().intersection(others) if others else frozenset[str]()
+    exact = run.exactly().intersection(others) if others and run.work <= WORTH_WORK else frozenset[str]()
     outputs = [
         replace(t, tracked=True, given=True, made=t.made or returning(run.fn)) if t.name in exact else t
         for t in run.outputs
     ]
-    return replace(run, outputs=outputs), [f"no kernel stored to {name}: its values are the host's" for name in exact]
+    notes = [f"no kernel stored to {name}: its values are the host's" for name in sorted(exact)]
+    return replace(run, outputs=outputs), notes
 
 
 def findings_of(run: Execution, judged: list[Judged]) -> list[Finding]:

@@ -337,7 +337,7 @@ def of_form(*forms: Form) -> frozenset[str]:
 
 
 def addends(name: str, args: Sequence[Any], results: int) -> int:
-    """K, the number of addends of one element of a sum or product (an upper bound); tensors have `shape`, `numel()`."""
+    """K, the number of terms of one element of a sum or product (an upper bound); tensors have `shape`, `numel()`."""
     tensors = [a for a in args if hasattr(a, "numel")]
     if name == "addr":
         return 3
@@ -377,6 +377,8 @@ def addends(name: str, args: Sequence[Any], results: int) -> int:
     if name in ("avg_pool1d", "avg_pool2d", "avg_pool3d"):
         kernel, rank = args[1], int(name[-2])
         return int(prod(kernel) if len(kernel) == rank else kernel[0] ** rank) + 1
+    if name == "prod":  # factors
+        return int(tensors[0].numel() // max(results, 1))
     if name == "cumsum":
         return int(max(tensors[0].shape, default=1))
     if name in ("index_add", "scatter_add"):

@@ -88,9 +88,9 @@ def dot(call: Call, a: Pair, b: Pair, fmt: Format, first: Pair | None = None) ->
 
 
 def _flushed(fmt: Format, count: int, peak: float) -> float:
-    """What `count` products of operands up to `peak` lose where subnormal operands and results are taken for 0, as
-    x86's instructions for bf16 do (Intel SDM, VDPBF16PS: "DAZ and FTZ are assumed")."""
-    return 2.0**-126 * (2 * count * peak + 2) if fmt == BF16 else 0.0
+    """What `count` products of operands up to `peak` lose where subnormal operands, sums and results are taken for 0,
+    as x86's instructions for bf16 do (Intel SDM, VDPBF16PS: "DAZ and FTZ are assumed")."""
+    return 2.0**-126 * (2 * count * (peak + 1) + 2) if fmt == BF16 else 0.0
 
 
 def _started(call: Call, first: Pair | None, shape: tuple[int, ...], kind: str) -> PendingDot:

@@ -10,6 +10,9 @@ import torch
 import triton
 import triton.language as tl
 
+from render.entry.execution import Entry
+from render.entry.inputs import Inputs
+from render.trace.observed import observed
 from tests.verdicts import classify
 
 N = 64
@@ -73,3 +76,10 @@ def test_what_is_not_known_to_be_exact_is_no_evidence(form: str) -> None:
 def test_what_equals_the_reference_without_a_kernel_is_no_finding() -> None:
     found = classify(wrapper(lambda x, y: x * 2), torch.randn(N), ref=lambda x: x + x)
     assert found.code == "RND310"
+
+
+def test_looking_at_the_host_again_leaves_a_recording_as_it_is() -> None:
+    run = observed(Entry(wrapper(lambda x, y: x.clone()), Inputs((torch.randn(N),), {}, ("x",))))
+    before = run.recording.launch, len(run.recording.passes), run.recording.kept_bytes
+    assert run.exactly() == {out.name for out in run.outputs}
+    assert (run.recording.launch, len(run.recording.passes), run.recording.kept_bytes) == before

@@ -143,3 +143,27 @@ def test_an_infinite_sum_of_finite_terms_is_not_known() -> None:
     op = Movable(torch.ops.aten.add.Tensor, (x, x), {}, [torch.ones_like(x), None], default_dtype)
     (found,) = running_error.error_of(op, op.run(), [torch.float64], Unit(native=False), False)
     assert not found.isfinite().any()
+
+
+@pytest.mark.parametrize("dim", [None, -1])
+def test_errors_reach_a_product_of_elements_whatever_their_signs(dim: int | None) -> None:
+    rng, off = torch.Generator().manual_seed(2), 2.0**-28
+    x = torch.randn(400, 8, generator=rng)
+    x = x[0] if dim is None else x
+    mode = ShadowMode(Unit(native=False, inputs=off))
+    with mode:
+        y = x.clone().prod() if dim is None else x.clone().prod(dim)
+    wide, given = x.double(), () if dim is None else (dim,)
+    away = (wide * (1 + off)).prod(*given)  # each magnitude grows: no product of moved elements is further away
+    assert ((away - wide.prod(*given)).abs() <= mode.error(y)).all()
+    assert (mode.error(y) <= 8.01 * off * mode.value(y).abs()).all()
+    assert not mode.estimated
+
+
+def test_a_product_rounds_once_for_each_factor() -> None:
+    x = torch.randn(50, 8, generator=torch.Generator().manual_seed(3))
+    mode = ShadowMode(Unit(native=True))
+    with mode:
+        y = x.clone().prod(-1)
+    assert (mode.error(y) >= 7 * 2.0**-24 * mode.value(y).abs()).all()
+    assert (mode.error(y) <= 2 * 10 * 2.0**-24 * mode.value(y).abs()).all()

@@ -93,3 +93,37 @@ def _gradients_are_inside(dtype, n, told, heads):
             assert ((bound.lo <= inside) & (inside <= bound.hi)).all()
         assert np.median(bound.hi - bound.lo) < 0.2 * wide.abs().max()
         assert ((2 * wide.numpy() < bound.lo) | (2 * wide.numpy() > bound.hi)).any()
+
+
+def test_the_gradient_of_softmax_may_be_multiplied_last():
+    """(g - sum(g y)) y in float32, where the difference is just above a power of two and the products just below."""
+    rng, steps = np.random.default_rng(7), np.float32
+    y = torch.from_numpy(rng.uniform(0.02, 0.98, (40000, 1))).float()
+    g = torch.from_numpy(rng.uniform(-2, 2, (40000, 1))).float()
+    y, g = torch.cat([y, 1 - y], 1), torch.cat([g, torch.zeros_like(g)], 1)
+    memory = Memory()
+    wide = [(x.double().numpy(), np.nextafter(x.numpy(), steps(9)).astype(np.float64)) for x in (g, y)]
+    with HostTracker(memory):
+        for x, (lo, hi) in zip((g, y), wide, strict=True):
+            memory.carry(x, lo, hi, frozenset())
+        found = memory.envelope(torch._softmax_backward_data(g, y, -1, torch.float32))
+    for k in range(16):
+        a, b = (np.where(rng.integers(0, 2, lo.shape) > 0, lo, hi).astype(steps) for lo, hi in wide)
+        total = ((a[:, 0] * b[:, 0]).astype(steps) + (a[:, 1] * b[:, 1]).astype(steps)).astype(steps)[:, None]
+        value = ((a - total).astype(steps) * b).astype(np.float64)
+        assert ((found.lo <= value) & (value <= found.hi)).all(), k
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_weights_of_an_unreduced_loss_are_exact_where_there_are_none(weighted):
+    x, target = data(6, 4), torch.tensor([0, 1, 2, 3, 3, 1])
+    weight = torch.ones(4) if weighted else None
+    memory = Memory()
+    with HostTracker(memory):
+        memory.carry(x, x.double().numpy() - 1e-3, x.double().numpy() + 1e-3, frozenset())
+        leaf = x.clone().requires_grad_()
+        F.cross_entropy(leaf, target, weight, reduction="none").sum().backward()
+        found = memory.envelope(leaf.grad)
+    assert found is not None and bool(found.taints) == weighted
+    exact = x.double().softmax(-1) - F.one_hot(target, 4)
+    assert ((found.lo <= exact.numpy()) & (exact.numpy() <= found.hi)).all() or weighted

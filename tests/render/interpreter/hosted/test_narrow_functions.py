@@ -42,18 +42,36 @@ def test_what_torch_gives_for_every_number_lies_in_the_bounds(dtype: torch.dtype
             assert not ((y < found.lo) | (y > found.hi)).any(), name
 
 
+@pytest.mark.parametrize("dim", [1, -1])
 @pytest.mark.parametrize("function", [torch.softmax, torch.log_softmax, torch.logsumexp])
-def test_what_is_kept_in_a_narrow_type_may_be_subnormal(function: Callable[..., torch.Tensor]) -> None:
+def test_what_is_kept_in_a_narrow_type_may_be_subnormal(function: Callable[..., torch.Tensor], dim: int) -> None:
     torch.manual_seed(0)
-    centre, spread = (torch.randn(400, 8) * 8).half(), torch.rand(400, 8) * 0.3
-    low, high = ((centre.double() + side * spread).half() for side in (-1, 1))
+    low = (torch.rand(500, 8, 8) * -18).half()  # the middle axis is what torch keeps them of
+    high = torch.nextafter(low, torch.tensor(1.0).half())
+    memory, x, at = Memory(), low.clone(), torch.arange(8).reshape((8, 1) if dim == 1 else (1, 8))
+    with HostTracker(memory):
+        memory.carry(x, low.double().numpy(), high.double().numpy(), frozenset())
+        found = memory.envelope(function(x, dim))
+    assert found is not None and not found.taints
+    for k in range(8):
+        for there, elsewhere in ((high, low), (low, high)):
+            y = function(torch.where(at == k, there, elsewhere), dim).double().numpy()
+            assert ((y >= found.lo) & (y <= found.hi)).all()
+
+
+@pytest.mark.parametrize("mode", ["trunc", "floor"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_quotients_of_narrow_types_are_rounded_before_they_are_cut(dtype: torch.dtype, mode: str) -> None:
+    torch.manual_seed(1)
+    low, y = torch.randn(20000).to(dtype) * 9, torch.randn(20000).to(dtype) * 0.05
+    high = torch.nextafter(low, torch.tensor(100.0).to(dtype))
     memory, x = Memory(), low.clone()
     with HostTracker(memory):
         memory.carry(x, low.double().numpy(), high.double().numpy(), frozenset())
-        found = memory.envelope(function(x, -1))
+        found = memory.envelope(torch.div(x, y, rounding_mode=mode))
     assert found is not None and not found.taints
-    for k in range(8):
-        y = function(torch.where(torch.arange(8) == k, high, low), -1).double().numpy()
-        assert ((y >= found.lo) & (y <= found.hi)).all()
-        y = function(torch.where(torch.arange(8) == k, low, high), -1).double().numpy()
-        assert ((y >= found.lo) & (y <= found.hi)).all()
+    for end in (low, high):
+        q = torch.div(end, y, rounding_mode=mode).double().numpy()
+        wide = torch.div(end.float(), y.float(), rounding_mode=mode).to(dtype).double().numpy()  # as a GPU has it
+        for value in (q, wide):
+            assert not ((value < found.lo) | (value > found.hi)).any()

@@ -151,3 +151,34 @@ def test_a_sum_may_begin_with_what_is_added_to_it(name, alpha):
     value = _from_the_first(first.numpy(), *given)[: found.lo.shape[0]]
     assert ((found.lo <= value) & (value <= found.hi)).all()
     assert (found.hi - found.lo).max() < 4 * 26 * 2.0**-24 * 6e3
+
+
+def test_batches_are_added_in_the_narrow_type():
+    torch.manual_seed(3)
+    c, a, b = torch.zeros(4, 4).half(), torch.randn(6, 4, 8).half(), torch.randn(6, 8, 4).half()
+    memory = Memory()
+    with HostTracker(memory):
+        for x in (a, b):
+            memory.carry(x, x.double().numpy(), x.double().numpy(), frozenset())
+        found = memory.envelope(torch.addbmm(c, a, b))
+    for order in (range(6), range(5, -1, -1), (3, 0, 5, 1, 4, 2)):
+        total = c
+        for k in order:
+            total = (total.double() + a[k].double() @ b[k].double()).half()
+        value = total.double().numpy()
+        assert ((found.lo <= value) & (value <= found.hi)).all()
+
+
+@pytest.mark.parametrize("name", ["mm", "linear", "addmm"])
+def test_subnormal_numbers_of_bf16_may_count_as_zero(name):
+    tiny, large = torch.full((8, 8), 1e-39).bfloat16(), torch.full((8, 8), 1e38).bfloat16()
+    forms = {
+        "mm": lambda: torch.mm(tiny, large),
+        "linear": lambda: torch.nn.functional.linear(tiny, large, torch.zeros(8).bfloat16()),
+        "addmm": lambda: torch.addmm(tiny, tiny, large),
+    }
+    memory, half = Memory(), tiny / 2
+    with HostTracker(memory):  # at the end of the box it does not matter what torch makes of these here
+        memory.carry(tiny, half.double().numpy(), tiny.double().numpy(), frozenset())
+        found = memory.envelope(forms[name]())
+    assert (found.lo <= 0.0).all() and (found.hi >= 8 * float(tiny[0, 0]) * float(large[0, 0])).all()
