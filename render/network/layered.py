@@ -8,9 +8,8 @@ d = max |x' - x_t| over the hull of both sides' operands,
 E in float64, S and |W| d in float32, rounded up by 1 / (1 - gamma_(K+2)) (Higham, ASNA, sec. 3.1). What the target's
 units may round is added by the dot rule (`PendingDot.given`), as if it had made these sums itself.
 
-E of a convolution is the product of its weights and the columns of its windows: float64 has a fast kernel for matrices
-and none for convolutions; float32 has one, a direct sum. torch runs it as one sum, its bias one term of it, where
-`LinearSums.possible`.
+E and magnitudes of both come from `interval_ops.matrix`, whatever kernels torch takes for its own. torch runs a
+convolution as one sum, its bias one term of it, where `LinearSums.possible`.
 """
 
 from __future__ import annotations
@@ -95,14 +94,17 @@ def windowed(m: Any, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 @dataclass
 class Weights:
-    """Rows of weights, as given and as magnitudes in float32."""
+    """Rows of weights."""
 
     given: torch.Tensor
-    magnitudes: torch.Tensor
+
+    @cached_property
+    def magnitudes(self) -> torch.Tensor:
+        return self.given.float().abs()
 
     @cached_property
     def lengths(self) -> torch.Tensor:
-        found: torch.Tensor = torch.linalg.vector_norm(self.magnitudes, dim=-1)
+        found: torch.Tensor = torch.linalg.vector_norm(self.given.float(), dim=-1)
         return found
 
     @cached_property
@@ -128,7 +130,7 @@ class LinearPart:
     @property
     def size(self) -> int:
         """Products of one sum."""
-        return self.weights.magnitudes.shape[1]
+        return self.weights.given.shape[1]
 
     @staticmethod
     def outer(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -269,16 +271,13 @@ class LinearTwin(LayerTwin):
         return (slice(i, min(i + step, count)) for i in range(0, count, step))
 
     def parts(self, side: str) -> Iterator[tuple[At, LinearPart]]:
-        x = self._rows(side)
-        wide, size = x.double(), x.float().abs()
+        x = self._rows(side).float()
         weight, bias = self.module.weight.detach(), self.module.bias
         for at in self.columns():
             part = weight[at]
-            value, magnitudes = torch.mm(wide, part.double().t()), part.float().abs()
-            sums, own = LinearSums.product(size, magnitudes), None
-            if bias is not None:
-                own = bias.detach()[at].double()
-            yield (at,), LinearPart(value, sums, Weights(part, magnitudes), own, lambda: self.operands)
+            value, sums = LinearSums.of_rows(x, part)
+            own = None if bias is None else bias.detach()[at].double()
+            yield (at,), LinearPart(value, sums, Weights(part), own, lambda: self.operands)
 
     def cut(self, whole: torch.Tensor, at: At) -> torch.Tensor:
         return whole[..., at[0]].reshape(-1, at[0].stop - at[0].start)
@@ -326,16 +325,16 @@ class ConvolutionTwin(LayerTwin):
 
     def parts(self, side: str) -> Iterator[tuple[At, LinearPart]]:
         weight = self.module.weight.detach().flatten(1)
-        wide, weights, bias = weight.double(), Weights(weight, weight.abs()), self.module.bias
+        weights, bias = Weights(weight), self.module.bias
         own = None if bias is None else bias.detach().double()[:, None]
         count, _, height, width = self.shape()
         step = max(1, 2 * PART // (weight.shape[1] * width))
+        windows = LinearSums.windows(self.module)
         for image in range(count):
+            seen = windows.of(self.entry.at(side)[0][image].numpy())
             for row in range(0, height, step):
                 at = slice(image, image + 1), slice(row, min(row + step, height))
-                x = self._rows(side, at)
-                value = torch.mm(wide, self._windows(x.double()))
-                sums = windowed(self.module, x.abs(), weights.magnitudes.view(self.module.weight.shape))
+                value, sums = map(torch.from_numpy, seen.times(weight.numpy(), row, at[1].stop))
                 yield at, ConvolutionPart(value, sums, weights, own, self._operands(at), self.module)
 
     def cut(self, whole: torch.Tensor, at: At) -> torch.Tensor:
@@ -361,13 +360,6 @@ class ConvolutionTwin(LayerTwin):
         (top, left), (down, _), (apart, _) = m.padding, m.stride, m.dilation
         image = nn.functional.pad(self.entry.at(side)[0][at[0]], (left, left, top, top))
         return image[:, :, down * at[1].start : down * (at[1].stop - 1) + apart * (m.kernel_size[0] - 1) + 1]
-
-    def _windows(self, rows: torch.Tensor) -> torch.Tensor:
-        """What each element is a sum over, as columns."""
-        m = self.module
-        if m.kernel_size == (1, 1):
-            return rows[0, :, :: m.stride[0], :: m.stride[1]].flatten(1)
-        return nn.functional.unfold(rows, m.kernel_size, m.dilation, 0, m.stride)[0]
 
 
 def settled(value: np.ndarray, moved: np.ndarray, unit: float) -> tuple[np.ndarray, bool]:

@@ -24,6 +24,7 @@ from interval_ops.bounds import Pair, each, is_point
 from interval_ops.dot.rule import PendingDot
 from interval_ops.dot.sums import Centred
 from interval_ops.formats.model import BF16, FP64, Format
+from interval_ops.matrix.product import KernelWindows, of_rows
 from interval_ops.profiles.profile import MissingRule, Profile
 from render.interpreter.hosted.around import around
 from render.interpreter.hosted.call import (
@@ -128,6 +129,17 @@ class LinearSums:
     def product(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         """x weight' of matrices in float32 as such sums."""
         return single.product(x, weight)
+
+    @staticmethod
+    def of_rows(x: torch.Tensor, weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """(x weight', |x| |weight|') of rows of numbers that float32 holds: in float64, and as its sums."""
+        first, second = map(torch.from_numpy, of_rows(x.float().numpy(), weight.float().numpy()))
+        return first, second
+
+    @staticmethod
+    def windows(module: Any) -> KernelWindows:
+        """Of a convolution of images in float32, for the same."""
+        return KernelWindows(module.kernel_size, module.stride, module.dilation, module.padding)
 
     def bounds(self, dtype: torch.dtype, device: Profile) -> Bounds | None:
         """None where a unit reads other operands."""
