@@ -55,6 +55,16 @@ def explained(pick, ref, exact, radius, lo, hi):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def as_far(pick, one, other, exact):  # type: ignore[no-untyped-def]
+    """Whether, for an element of `pick`, |one - exact| is not less than |other - exact|, or one of them is NaN."""
+    for i in range(exact.size):
+        this, that = abs(one[i] - exact[i]), abs(other[i] - exact[i])
+        if pick[i] and not this < that:
+            return True
+    return False
+
+
+@compiled
 def same_bits(x, y):  # type: ignore[no-untyped-def]
     """Whether both are equal in every bit; a NaN is one whatever its payload."""
     for i in range(x.size):

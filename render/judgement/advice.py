@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 
 from render.result import codes
 from render.result.verdict import BudgetItem, OutputVerdict, TaintNote
@@ -61,6 +62,22 @@ def _tree(file: str) -> ast.Module | None:
         return None
 
 
+def _around(tree: ast.Module, line: int) -> Iterator[ast.AST]:
+    """The nodes of `ast.walk`, in its order, without statements that end before a line or begin behind it."""
+    todo = deque[ast.AST]([tree])
+    while todo:
+        node = todo.popleft()
+        yield node
+        todo.extend(x for x in ast.iter_child_nodes(node) if not isinstance(x, ast.stmt) or _reaches(x, line))
+
+
+def _reaches(node: ast.stmt, line: int) -> bool:
+    """Decorators stand before the line of what they decorate."""
+    heads: list[ast.expr] = getattr(node, "decorator_list", [])
+    first = min([node.lineno, *(x.lineno for x in heads)])
+    return first <= line <= (node.end_lineno or node.lineno)
+
+
 def columns(file: str | None, line: int, key: str = "") -> tuple[int, int]:
     """(first, one past last) column, 1-based, of the expression on this line that a cause or finding is about.
 
@@ -69,11 +86,12 @@ def columns(file: str | None, line: int, key: str = "") -> tuple[int, int]:
     tree = _tree(file) if file else None
     if tree is None:
         return 0, 0
-    heads = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.lineno == line]
+    nodes = list(_around(tree, line))
+    heads = [n for n in nodes if isinstance(n, ast.FunctionDef) and n.lineno == line]
     if heads:  # the whole kernel is meant: its name
         start = heads[0].col_offset + len("def ")
         return start + 1, start + len(heads[0].name) + 1
-    here = [n for n in ast.walk(tree) if isinstance(n, ast.expr) and n.lineno == line]
+    here = [n for n in nodes if isinstance(n, ast.expr) and n.lineno == line]
     wanted = {"operand": ("dot",), "accumulation": ("dot", "sum", "atomic"), "lowacc": ("dot", "sum", "atomic")}
     names = wanted.get(key, ())
     calls = [n for n in here if isinstance(n, ast.Call)]

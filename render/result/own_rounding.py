@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from render.result import margins
+from render.result.blockwise import blocks, flat
 
 if TYPE_CHECKING:
     from render.result.decision import Case, Masks
@@ -44,7 +45,10 @@ def carried(case: Case, masks: Masks) -> bool:
 
     At an end of T a reference that is nearly exact may lie outside by its last rounding: what differs is the kernel's.
     """
-    pick = masks.outside_ref
-    with np.errstate(invalid="ignore"):
-        theirs, ours = (np.abs(y[pick] - case.exact[pick]) for y in (case.ref, case.value))
-    return bool((~(theirs < ours)).any())
+    from interval_ops import scans
+
+    for at in blocks(case.exact.size):
+        pick, *arrays = (flat(x, at) for x in (masks.outside_ref, case.ref, case.value, case.exact))
+        if scans.as_far(np.ascontiguousarray(pick), *scans.flats(*arrays)):
+            return True
+    return False

@@ -34,6 +34,10 @@ def test_passes_give_what_array_expressions_give(seed: int) -> None:
         found = scans.apart(*scans.flats(value, ref, exact), 1e-7, 1e-30, 0.25)
         assert found == (bool((np.abs(value - ref) > 1e-7 * size + 1e-30).any()), bool(large.any()))
 
+        for pick in (far, ~far, np.isnan(ref)):
+            further = ~(np.abs(ref - exact) < np.abs(value - exact))[pick]
+            assert scans.as_far(pick, *scans.flats(ref, value, exact)) == bool(further.any())
+
         same = (value == exact) | (np.isnan(value) & np.isnan(exact))
         gap = np.where(same, 0.0, np.nan_to_num(gap, nan=np.inf, posinf=np.inf))
         assert scans.largest_gap(*scans.flats(value, exact)) == (gap.max(), int(np.argmax(gap)))

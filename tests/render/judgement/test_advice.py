@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import numpy as np
 import torch
 
 from interval_ops.formats.model import FP32
-from render.judgement.advice import advice, columns, message, subtype
+from render.judgement.advice import _around, advice, columns, message, subtype
 from render.judgement.measure import measure
 from render.result.decision import Case, compare, decide
 from render.result.verdict import TaintNote
@@ -44,3 +47,12 @@ def test_columns_of_the_expression_to_blame(tmp_path):
     assert columns(str(path), 4) == (0, 0)
     assert columns("nosuch.py", 1) == (0, 0)
     assert columns(None, 0) == (0, 0)
+
+
+def test_nodes_of_a_line_are_those_of_a_whole_walk():
+    text = Path(__file__).read_text() + "\n@decorated(1)\n@again\ndef f(x=3):\n    return [y for y in x]\n"
+    tree = ast.parse(text)
+    for line in range(1, text.count("\n") + 2):
+        whole, near = ([n for n in walk if getattr(n, "lineno", 0) == line] for walk in
+                       (ast.walk(tree), _around(tree, line)))  # fmt: skip
+        assert near == whole, line

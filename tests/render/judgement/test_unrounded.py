@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 import triton
 import triton.language as tl
 
+from interval_ops.formats.model import FP32
 from render.classify import classify
 from render.entry.execution import Entry
 from render.judgement import unrounded
-from render.result.decision import Decision
+from render.judgement.formulas import Comparison
+from render.result.decision import Case, Decision
 from render.result.records import Unrounded
 from render.witness.check import rechecked
 
@@ -182,6 +185,28 @@ def test_where_a_repetition_is_too_much_work_a_sample_is_compared_and_that_is_sa
     assert 6 <= one.sampled == one.compared <= 8 and one.elements == 16
     assert v.scope.left_out == (unrounded.TOO_MUCH,)
     assert (v.witness is not None) == (off != 1.0)
+
+
+def test_a_sample_is_evaluated_once_with_a_device_output_and_without(monkeypatch):
+    looks = []
+    monkeypatch.setattr(Comparison, "_look", lambda self, asked: (looks.append(asked), None, [])[1:])
+    asks = Comparison(None, None, [])
+    ends = [np.array([x]) for x in (0.5, 1.5, 1.0)]
+    case = Case("y", ends[2], ends[0], ends[1], ends[2], ends[2], lambda: (ends[2], ends[2]), FP32, FP32)
+    sample, run = [((0,), 0.1)], object()
+    found = asks._looked_at(run, case, sample, False)
+    assert asks._looked_at(run, replace(case, device=ends[0]), list(sample), False) is found
+    assert len(looks) == 1
+    others = (
+        (object(), case, sample, False),
+        (run, replace(case, hi=ends[1] + 1), sample, False),
+        (run, replace(case, exact=ends[1]), sample, False),
+        (run, case, [((0,), 0.2)], False),
+        (run, case, sample, True),
+    )
+    for n, other in enumerate(others, 2):
+        asks._looked_at(*other)
+        assert len(looks) == n
 
 
 def answer(**changes):
