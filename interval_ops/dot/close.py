@@ -58,8 +58,9 @@ def close_near(
     kind, extra = _addends(addends, np.empty(0))
     known: dict[int, Array] = {}
     if kind != kernels.NONE:
-        known = {id(x): np.ascontiguousarray(np.broadcast_to(x, shape)).reshape(-1, *shape[-2:])
-                 for x in extra if x.size}  # fmt: skip
+        alike = all(x.ndim < 2 or x.shape[-2] == 1 for x in extra)  # one row stands for all, as of a bias
+        wide = (*shape[:-2], 1 if alike else shape[-2], shape[-1])
+        known = {id(x): np.ascontiguousarray(np.broadcast_to(x, wide)).reshape(-1, *wide[-2:]) for x in extra if x.size}
     bounds = np.empty(shape), np.empty(shape)
     outs = [x.reshape(-1, *shape[-2:]) for x in bounds]
 

@@ -310,6 +310,7 @@ def finisher(ramped: int, read: bool, addends: int, spread: bool) -> Callable[..
         for g in range(lo.shape[0]):
             for i in range(lo.shape[1]):
                 row, coarse = rows[g, i], row_grid[g, i]
+                at = min(i, add_lo.shape[1] - 1) if addends else 0  # one row may stand for all
                 for j in range(lo.shape[2]):
                     m, c, column = mag[g, i, j] * factor + tiny[g], 0.0, columns[g, j]
                     low, high = lo[g, i, j], hi[g, i, j]
@@ -323,9 +324,9 @@ def finisher(ramped: int, read: bool, addends: int, spread: bool) -> Callable[..
                             less, more = less - r, less + r
                         low, high = min(low, less), max(high, more)
                     if addends:
-                        less, more = add_lo[g, i, j], add_hi[g, i, j]
+                        less, more = add_lo[g, at, j], add_hi[g, at, j]
                         low, high = low + less, high + more
-                        c = weight[g, i, j] if addends == SEVERAL else max(abs(less), abs(more))
+                        c = weight[g, at, j] if addends == SEVERAL else max(abs(less), abs(more))
                     s = m * growth + c
                     ends = row + column
                     operand = eps * m + floor * ends + floor2
@@ -341,11 +342,11 @@ def finisher(ramped: int, read: bool, addends: int, spread: bool) -> Callable[..
                     # Multiples of q: what is aligned is not cut, and where they all fit the sums are exact.
                     q = coarse * column_grid[g, j]
                     if addends == POINT:
-                        q = min(q, last_bit(add_lo[g, i, j]))
+                        q = min(q, last_bit(add_lo[g, at, j]))
                     elif addends == INTERVAL:
                         q = 0.0
                     elif addends == SEVERAL:
-                        q = min(q, grid[g, i, j])
+                        q = min(q, grid[g, at, j])
                     whole = 0.0 if q >= cut_at * power_floor(max(top, wide)) else 1.0
                     fits = (q >= cut_at * power_floor(max(reach, wide))) & (q >= ulp * reach) & (q >= finest)
                     if ramped:

@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
+from render.interpreter.hosted.products import LinearSums
 from render.network.capture import Key, Model, copied, unchanged
 from render.network.declared import in_force
 from render.network.judge import LIMIT, Sight
@@ -45,10 +47,11 @@ def closer(sight: Sight, pairs: Mapping[Key, Pair], reference: Model, declared: 
     if not len(places) or module is None:
         return
     try:
+        given = copied(pairs[key._replace(way="in")].target)
         with unchanged(module), in_force(unit):
-            found = linearised(
-                lambda *x: module(*x), copied(pairs[key._replace(way="in")].target), [int(p) for p in places]
-            )
+            windows = [w for p in places if (w := window(module, given, sight.target.shape, int(p))) is not None]
+            found = [linearised(call, [x], [0])[0] for call, x in windows]
+            found = found or linearised(lambda *x: module(*x), given, [int(p) for p in places])
     except Exception as error:  # a graph that cannot be had leaves the interval as all there is
         caught(error, "slopes of a module")
         record.bands = {}
@@ -66,6 +69,31 @@ def closer(sight: Sight, pairs: Mapping[Key, Pair], reference: Model, declared: 
         record.eta_target, record.eta_reference = max(target), max(reference_eta)
         record.unstable = sum(t > HALF for t in target)
         record.kind = "first-order"
+
+
+Window = tuple[Callable[[torch.Tensor], torch.Tensor], torch.Tensor]
+
+
+def window(module: nn.Module, given: Sequence[Any], shape: Sequence[int], place: int) -> Window | None:
+    """The kernel of one output of a convolution, and all that it reads: a sweep over the image would find zeros.
+
+    None of other modules, and where torch runs it otherwise than as a sum.
+    """
+    if type(module) is not nn.Conv2d or "forward" in vars(module) or len(given) != 1 or given[0].dim() != 4:
+        return None
+    m, bias = module, module.bias
+    if m.groups != 1 or m.padding_mode != "zeros" or not isinstance(m.padding, tuple):
+        return None
+    if not LinearSums.possible((given[0], m.weight, bias, m.stride, m.padding, m.dilation, False, (0, 0), 1)):
+        return None
+    (rest, column), (top, left) = divmod(place, shape[3]), m.padding
+    (rest, row), (down, right) = divmod(rest, shape[2]), m.stride
+    image, channel = divmod(rest, shape[1])
+    (height, width), (apart, beside) = m.kernel_size, m.dilation
+    whole = nn.functional.pad(given[0][image : image + 1], (left, left, top, top))
+    x = whole[:, :, row * down :, column * right :][:, :, : apart * (height - 1) + 1, : beside * (width - 1) + 1]
+    own = m.weight.detach()[channel : channel + 1], None if bias is None else bias.detach()[channel : channel + 1]
+    return lambda t: nn.functional.conv2d(t, *own, dilation=m.dilation), x.clone()
 
 
 def nearer(

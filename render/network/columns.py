@@ -20,6 +20,7 @@ from render.network.pairs import Pair
 from render.network.records import LeafRecord
 from render.network.stepped import StepTwin
 from render.network.walks import MOVES, UNIT
+from render.reference.figures import some
 
 
 def layer_twins(reference: Model, pairs: Mapping[Key, Pair], keys: Iterable[Key]) -> dict[Key, LayerTwin]:
@@ -106,7 +107,9 @@ def _gather(sight: Sight, parts: Sequence[Sight]) -> None:
     sight.followed = True
     known = [p.widths for p in parts if p.widths is not None]
     if known:
-        whole = (np.concatenate([np.atleast_1d(x) for x in xs if x is not None]) for xs in zip(*known, strict=True))
+        whole = (
+            some(np.concatenate([np.atleast_1d(x) for x in xs if x is not None])) for xs in zip(*known, strict=True)
+        )
         WidthSample(*whole).into(record)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import astuple
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import render
+from render.network import closer
+from render.network.slopes import linearised
 
 
 class Deep(nn.Module):
@@ -82,3 +85,25 @@ def test_slopes_of_a_layer_under_autocast():
     (record,) = (r for r in found.leaves if r.name == "layer" and r.differing)
     assert found.label == "Type-I" and not record.taints
     assert set(record.bands) == {"first-order", "probabilistic"}  # some elements cancel to less than what explains them
+
+
+@pytest.mark.parametrize(
+    ("stride", "padding", "dilation", "bias"), [(1, 1, 1, True), (2, 3, 1, False), ((2, 1), (0, 2), (1, 2), True)]
+)
+def test_the_window_of_one_output_says_what_the_whole_image_does(stride, padding, dilation, bias):
+    torch.manual_seed(0)
+    layer = nn.Conv2d(3, 5, (3, 4), stride, padding, dilation, bias=bias).eval()
+    x = torch.randn(2, 3, 11, 12)
+    with torch.no_grad():
+        out = layer(x)
+    places = [0, out.numel() - 1, *torch.randint(0, out.numel(), (6,)).tolist()]
+    for place, whole in zip(places, linearised(lambda t: layer(t), [x.clone()], places), strict=True):
+        call, cut = closer.window(layer, [x], out.shape, place)
+        assert float(call(cut)) == pytest.approx(float(out.view(-1)[place]), rel=1e-5, abs=1e-6)
+        (alone,) = linearised(call, [cut], [0])
+        assert astuple(alone) == pytest.approx(astuple(whole), rel=1e-5)  # sums of magnitudes in float32
+
+
+@pytest.mark.parametrize("layer", [nn.Conv2d(4, 4, 3, groups=2), nn.Conv2d(4, 4, 3, padding="same"), nn.Linear(4, 4)])
+def test_what_has_no_window(layer):
+    assert closer.window(layer, [torch.randn(1, 4, 6, 4)], (1, 4, 4, 2), 0) is None
