@@ -39,6 +39,8 @@ GROUPS = (
     "scans",
     "hosted",
     "kernels",
+    "launches",
+    "features",
 )
 Pair = tuple[np.ndarray, np.ndarray]
 Case = Callable[[], Any]

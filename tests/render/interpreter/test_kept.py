@@ -17,3 +17,8 @@ def test_no_bound_has_moved(name: str) -> None:
 @pytest.mark.parametrize("name", cases("launches"))
 def test_no_launch_has_moved(name: str) -> None:
     assert moved("launches", name) == ""
+
+
+@pytest.mark.parametrize("name", cases("features"))
+def test_no_feature_has_moved(name: str) -> None:
+    assert moved("features", name) == ""
