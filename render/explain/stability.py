@@ -9,6 +9,9 @@ one rounding of the output. D so holds the conditioning, what the formula loses 
 and the jumps of floor, sign or a quadrant whose operands lie within their own error of the edge. A kernel that takes
 another route to the same function has eta of a few; measured forms: docs/stability.md.
 
+Where the reference computes much more than it returns, a part of D is asked for first (`render.reference.partly`): what
+is within LIMIT of that is within LIMIT of all.
+
 An element above `LIMIT` is cut out of the run (`explain.lost_digits`), and what its slice shows is taken off: numbers
 of the launch that are off by a rounding (1 - beta2 of a float argument), neighbours that share its inputs and are as
 large as its error (rotations by three products), decisions whose operands are as good as those of the reference.
@@ -91,20 +94,38 @@ class Careful:
             return self.oracle.attainable(self.u, self.least, LIMIT, made)
 
     @cached_property
+    def _part(self) -> list[np.ndarray] | None:
+        """A part of the reach, where that takes much less work."""
+        with on_cpu():
+            return self.oracle.attainable(self.u, self.least, LIMIT, partly=True)
+
+    @cached_property
     def _reach(self) -> list[np.ndarray] | None:
         return self.reach()
 
     def measured(self, cases: dict[int, tuple[Case, np.ndarray]], places: list[int]) -> list[Suspect]:
         """What each output loses and may lose; nothing where the reference cannot say."""
-        reach = self._reach if cases else None
-        found = []
-        for i, (case, error) in cases.items() if reach is not None else ():
-            own = LIMIT * (_last(case) * np.abs(case.exact) + _floor(case))
-            found.append(Suspect(i, case, error, np.nan_to_num(reach[places[i]], nan=np.inf) + own))  # type: ignore[index]
-        return found
+        return _measured(self._reach if cases else None, cases, places, np.inf)
 
     def suspects(self, cases: dict[int, tuple[Case, np.ndarray]], places: list[int]) -> list[Suspect]:
-        return [at for at in self.measured(cases, places) if (at.eta > LIMIT).any()]
+        if cases and (part := self._part) is not None and not _above_limit(_measured(part, cases, places, 0.0)):
+            return []
+        return _above_limit(self.measured(cases, places))
+
+
+def _measured(
+    reach: list[np.ndarray] | None, cases: dict[int, tuple[Case, np.ndarray]], places: list[int], unknown: float
+) -> list[Suspect]:
+    """`unknown`: what an output may lose where its reach is NaN."""
+    found = []
+    for i, (case, error) in cases.items() if reach is not None else ():
+        own = LIMIT * (_last(case) * np.abs(case.exact) + _floor(case))
+        found.append(Suspect(i, case, error, np.nan_to_num(reach[places[i]], nan=unknown) + own))  # type: ignore[index]
+    return found
+
+
+def _above_limit(found: list[Suspect]) -> list[Suspect]:
+    return [at for at in found if (at.eta > LIMIT).any()]
 
 
 def instability(study: Study, run: Execution, oracle: Oracle, places: list[int]) -> Instability | None:

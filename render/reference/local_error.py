@@ -79,6 +79,8 @@ class Unit:
     attainable: bool = False
     least: float = 0.0
     scale: float = 1.0
+    partly: bool = False
+    """A part of the error, at most all of it (`render.reference.partly`)."""
     cancelling: float = 0.0
     """Error of torch's cancelling functions (gelu) in units of their argument, beside their own."""
     constants: float = 0.0

@@ -32,6 +32,7 @@ from render.entry.kernels import ReferenceKernels, ShadowedKernels
 from render.entry.outputs import Named
 from render.entry.resolve import Reference, ReferencePlan
 from render.reference.local_error import Unit
+from render.reference.partly import is_much
 from render.reference.shadow import F64, FusedAttention, Lost, Made, NarrowWatch, ShadowMode, is_float
 from render.result.defects import caught
 from render.result.errors import UnsupportedOp
@@ -281,21 +282,25 @@ class Oracle:
         return reach, mode.estimated
 
     def attainable(
-        self, inputs: float, least: float, scale: float, made: list[Made] | None = None
+        self, inputs: float, least: float, scale: float, made: list[Made] | None = None, partly: bool = False
     ) -> list[np.ndarray] | None:
         """`scale` times what a careful implementation of the reference loses in a format of unit roundoff `least`, or
         the reference's own where that is coarser, with inputs that are off by `inputs` of themselves; None: not known.
 
         To first order, per output; a jump counts where it lies within that reach. `made` gets every float tensor on the
-        way, in float64, with its reach.
+        way, in float64, with its reach. `partly`: a part of it that takes much less work, if there is one.
         """
-        unit = Unit(native=True, attainable=True, least=least, scale=scale, inputs=scale * inputs, tf32=self.tf32)
+        known = None if self.launches or not partly else self._counted()
+        given = [*self.inputs.values.values(), *(x for _, x in self.native)]
+        if partly and (known is None or not is_much(known[1].elements, given)):
+            return None
+        unit = Unit(native=True, attainable=True, least=least, scale=scale, inputs=scale * inputs, tf32=self.tf32,
+                    partly=partly)  # fmt: skip
         try:
-            reach, _ = self._reach(unit, False) if made is None else self._carried(unit, False, made)[1:]
+            return self._reach(unit, False)[0] if made is None and not partly else self._carry(unit, False, made)[1]
         except Exception as error:  # as with `radius`
             caught(error, "what a careful implementation of the reference loses")
             return None
-        return reach
 
     def weakest(self) -> Lost | None:
         """The first operation of the reference after which its results are half as wrong as they ever are."""
@@ -371,8 +376,7 @@ class Oracle:
         return None if found is None else (list(found[0]), found[1])
 
     def _count(self) -> tuple[list[np.ndarray], NarrowWatch] | None:
-        found = self._widened()
-        if found is None:
+        if (found := self._widened()) is None:
             return None
         named, watch = found
         shapes = [(x.shape, x.is_floating_point()) for _, x in named]
@@ -384,8 +388,7 @@ class Oracle:
         """The reference on widened inputs, with its casts to 8 bits made; None where it makes none, or other ones."""
         if self.launches or self._counted() is not None:  # nothing narrow is in it
             return None
-        found = self._widened()
-        if found is None:
+        if (found := self._widened()) is None:
             return None
         named, watch = found
         eight = {d for d in watch.dtypes if d.itemsize == 1}

@@ -35,6 +35,7 @@ from render.reference import local_error as noise
 from render.reference.counts import counted
 from render.reference.definitions import STEPS
 from render.reference.normalised import carried
+from render.reference.partly import LeastErrors
 from render.reference.running_error import Movable, add_constants, add_numbers, error_of, has_rule
 from render.reference.systems import solved
 from render.reference.trail import Trail
@@ -139,6 +140,7 @@ class ShadowMode(TorchDispatchMode):
         self.round_scalars = round_scalars
         self.shadows = Shadows(unit.inputs if unit else 0.0)
         self.estimated = False
+        self._least = LeastErrors()
         self.notes: list[str] = []
         self.drawn: list[torch.Tensor] = []
         """Random numbers, in their order."""
@@ -356,6 +358,10 @@ class ShadowMode(TorchDispatchMode):
         if self.unit is None:
             return values, [None] * len(values)
         dtypes = [getattr(x, "dtype", None) for x in natives]
+        if self.unit.partly and not has_rule(operation):
+            return values, [None] * len(values)
+        if self.unit.partly and (known := self._least.of(operation, values, dtypes[0], self.unit)) is not None:
+            return values, known
         bounds = error_of(operation, values, dtypes, self.unit, self.round_scalars)
         if self.unit.constants and operation.name not in noise.EXACT_OPS and _is_fixed(operation):
             bounds = [_constant(x, bound, self.unit.constants) for x, bound in zip(values, bounds, strict=True)]

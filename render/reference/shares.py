@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from render.reference.local_error import PRODUCTS, Unit
+from render.reference.partly import least_growth
 
 if TYPE_CHECKING:
     from render.reference.running_error import Movable
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 def magnitudes(op: Movable, unit: Unit) -> tuple[list[Any], list[Any]]:
     """The results for magnitudes of operands, and of those grown by their errors: one list where there are none."""
+    if unit.partly and (least := least_growth(op)) is not None:
+        sizes = op.magnitudes()
+        return sizes, [x * least for x in sizes]
     more = None if unit.native or unit.attainable else growth(op)
     sizes = op.magnitudes(above=more is not None)
     if more is None:
