@@ -310,11 +310,11 @@ class Sight:
             shift = self.own[1].astype(np.float32, copy=False).reshape(-1)
         if mine is None:
             return False
-        units = self.unit / UNIT, self.unit, self.floor
+        units, limit = (self.unit / UNIT, self.unit, self.floor), LIMIT if own else math.inf
         if exact is None:  # what the target is off was found to be little
-            found = figures.etas(mine, self.z, mine, shift, mine, shift, units, LIMIT)
+            found = figures.etas(mine, self.z, mine, shift, mine, shift, units, limit)
         else:
-            found = figures.etas(self.y, self.z, exact, moved, mine, shift, units, LIMIT)
+            found = figures.etas(self.y, self.z, exact, moved, mine, shift, units, limit)
             r.eta_target = found.target
         r.eta_reference = found.reference
         if max(r.eta_target, r.eta_reference) <= LIMIT:

@@ -1,6 +1,6 @@
 """Leaves that both sides have and that are one operation of the table, in parts: E, movements and bounds by its rules.
 
-The rules are those that the walks follow, on so many elements that what stands between operand and result stays in the
+The rules are those that the walks follow, on so many elements that what stands between operand and result stays in a
 cache. As whole arrays the passes of a normalisation fetch each element from memory some thirty times.
 """
 
@@ -32,8 +32,8 @@ from render.reference.running_error import Movable
 from render.reference.shadow import ShadowMode, default_dtype
 from render.result.defects import caught
 
-PART = 1 << 16
-"""Elements: half a megabyte in float64."""
+PART = 1 << 18
+"""Elements: with fewer, the calls of a part take longer than its passes; with more, these leave the last cache."""
 
 
 class _SeveralStepsError(Exception):

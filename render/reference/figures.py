@@ -108,25 +108,22 @@ class Etas(NamedTuple):
     nonfinite: int
 
 
+Sides = tuple[Array, Array, Array, Array, Array, Array]
+
+
 @compiled
-def _etas(
-    y: Array, z: Array, exact: Array, moved: Array, own: Array, shift: Array, units: tuple[float, float, float],
-    limit: float,
-) -> tuple[float, float, int, int, int]:  # fmt: skip
+def _largest(sides: Sides, units: tuple[float, float, float]) -> tuple[float, float]:
     scale, unit, floor = units
-    first, second, bad, weak, nonfinite = 0.0, 0.0, 0, 0, 0
-    for start in range(0, y.size, BLOCK):
+    first, second = 0.0, 0.0
+    for start in range(0, sides[0].size, BLOCK):
         cut, larger = slice(start, start + BLOCK), 0
-        ys, zs, es, ms, os, ss = y[cut], z[cut], exact[cut], moved[cut], own[cut], shift[cut]
+        ys, zs, es, ms, os, ss = (sides[0][cut], sides[1][cut], sides[2][cut], sides[3][cut], sides[4][cut],
+                                  sides[5][cut])  # fmt: skip
         for i in range(ys.size):
-            a, b, e, o = np.float64(ys[i]), np.float64(zs[i]), es[i], os[i]
-            t, r = _gap(a, e), _gap(b, o)
-            t, r = t if t == t else math.inf, r if r == r else math.inf
+            e, o = es[i], os[i]
             room, other = scale * ms[i] + unit * abs(e) + floor, scale * ss[i] + unit * abs(o) + floor
-            larger += (t > first * room) | (r > second * other)
-            bad += (t > limit * room) & (not r > limit * other)
-            weak += (r > limit * other) & (not t > limit * room)
-            nonfinite += (not abs(a) < math.inf) & (abs(b) < math.inf) & (abs(e) < math.inf)
+            t, r = abs(np.float64(ys[i]) - e), abs(np.float64(zs[i]) - o)
+            larger += not ((t <= first * room) & (r <= second * other))  # NaN, too
         for i in range(ys.size if larger else 0):
             e, o = es[i], os[i]
             t, r = _gap(np.float64(ys[i]), e), _gap(np.float64(zs[i]), o)
@@ -136,15 +133,36 @@ def _etas(
                 first = max(first, t / room)
             if r > second * other:
                 second = max(second, r / other)
-    return first, second, bad, weak, nonfinite
+    return first, second
+
+
+@compiled
+def _beyond(sides: Sides, units: tuple[float, float, float], limit: float) -> tuple[int, int, int]:
+    scale, unit, floor = units
+    ys, zs, es, ms, os, ss = sides
+    bad, weak, nonfinite = 0, 0, 0
+    for i in range(ys.size):
+        a, b, e, o = np.float64(ys[i]), np.float64(zs[i]), es[i], os[i]
+        t, r = _gap(a, e), _gap(b, o)
+        t, r = t if t == t else math.inf, r if r == r else math.inf
+        room, other = scale * ms[i] + unit * abs(e) + floor, scale * ss[i] + unit * abs(o) + floor
+        bad += (t > limit * room) & (not r > limit * other)
+        weak += (r > limit * other) & (not t > limit * room)
+        nonfinite += (not abs(a) < math.inf) & (abs(b) < math.inf) & (abs(e) < math.inf)
+    return bad, weak, nonfinite
 
 
 def etas(
     y: Array, z: Array, exact: Array, moved: Array, own: Array, shift: Array, units: tuple[float, float, float],
     limit: float,
 ) -> Etas:  # fmt: skip
-    """Errors of target y from E and of reference z from `own`, in units of scale * movement + unit * |E| + floor."""
-    return Etas(*_etas(y, z, exact, moved, own, shift, units, limit))
+    """Errors of target y from E and of reference z from `own`, in units of scale * movement + unit * |E| + floor.
+
+    Elements are counted where one is above `limit`.
+    """
+    sides = (y, z, exact, moved, own, shift)
+    found = _largest(sides, units)
+    return Etas(*found, *(_beyond(sides, units, limit) if max(found) > limit else (0, 0, 0)))
 
 
 @compiled
