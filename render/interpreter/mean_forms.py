@@ -89,12 +89,16 @@ def _known(e: Expression, operands: tuple[Expression, Expression]) -> bool:
 
 
 def _folded(e: Expression) -> Expression:
-    """Numbers alone are computed, a test for 0 is one for a number."""
+    """Numbers alone are computed and compared, a test for 0 is one for a number."""
     if e[0] in ("name", "number"):
         return e
     xs = [_folded(p) for p in e[1:]]
     if e[0] == "where zero":
-        return "where equal", xs[0], ("number", 0.0), *xs[1:]
+        xs = [xs[0], ("number", 0.0), *xs[1:]]
+    if e[0] in ("where zero", "where equal"):
+        if xs[0][0] == "number":
+            return xs[2 if xs[0] == xs[1] else 3]
+        return "where equal", *xs
     if e[0] in _OF_TWO and all(x[0] == "number" for x in xs) and (e[0] != "/" or xs[1][1]):
         return "number", reduce(_OF_TWO[e[0]], (x[1] for x in xs))
     return (e[0], *xs)
