@@ -7,17 +7,21 @@ of `tile` use numpy's products, to which the same applies.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from interval_ops import threads
 from interval_ops.matrix import kernels
-from interval_ops.matrix.tile import SINGLES, is_fast
+from interval_ops.matrix.tile import ROWS, SINGLES, is_fast
 
 Array = np.ndarray[Any, Any]
 Two = tuple[int, int]
 FAST = is_fast()
+FEW = 2 * SINGLES
+"""Columns that make so few panels leave much of them empty."""
 
 
 def of_rows(x: Array, w: Array) -> tuple[Array, Array]:
@@ -25,8 +29,15 @@ def of_rows(x: Array, w: Array) -> tuple[Array, Array]:
     if not FAST or not x.shape[1]:
         return x.astype(np.float64) @ w.T.astype(np.float64), np.abs(x) @ np.abs(w).T
     found = np.zeros((len(x), len(w))), np.zeros((len(x), len(w)), np.float32)
-    kernels.of_rows(np.ascontiguousarray(x), np.ascontiguousarray(w), *found)
+    x, w = (np.ascontiguousarray(t) for t in (x, w))
+    _spread(lambda at: kernels.of_rows(x[at], w, *(t[at] for t in found)), len(x), w.size)
     return found
+
+
+def _spread(run: Callable[[slice], None], rows: int, each: int) -> None:
+    """Whole tiles of rows on several cores; `each`: products of a row."""
+    tiles = -(-rows // ROWS)
+    threads.spread(lambda i, j: run(slice(i * ROWS, min(j * ROWS, rows))), tiles, ROWS * each // 8)
 
 
 @dataclass(frozen=True)
@@ -85,10 +96,16 @@ class ImageWindows:
     def times(self, w: Array, first: int, last: int) -> tuple[Array, Array]:
         """(W x, |W| |x|) of rows of weights and the windows x in rows `first` to `last`, a column for each."""
         rows = last - first
+        if FAST and 0 < rows * self.count <= FEW:  # as rows they fill tiles better
+            places = np.arange(first, last)[:, None] * self.width + np.arange(self.count)
+            turned = of_rows(self.flat[places.reshape(-1, 1) + self.shifts], w)
+            return tuple(np.ascontiguousarray(t.T) for t in turned)  # type: ignore[return-value]
         flat, shape = self.flat[first * self.width :], (len(w), rows, self.width)
         if FAST and self.shifts.size:
             found = np.zeros((len(w), rows * self.width)), np.zeros((len(w), rows * self.width), np.float32)
-            kernels.of_shifts(np.ascontiguousarray(w), flat, self.shifts, *found)
+            w = np.ascontiguousarray(w)
+            each = self.shifts.size * rows * self.width
+            _spread(lambda at: kernels.of_shifts(w[at], flat, self.shifts, *(t[at] for t in found)), len(w), each)
         else:
             x = flat[self.shifts[:, None] + np.arange(rows * self.width)]
             found = w.astype(np.float64) @ x.astype(np.float64), np.abs(w) @ np.abs(x)

@@ -6,6 +6,7 @@ from itertools import product as each
 import numpy as np
 import pytest
 
+from interval_ops import threads
 from interval_ops.matrix import product
 from interval_ops.matrix.product import KernelWindows, of_rows
 from interval_ops.matrix.tile import is_fast
@@ -111,3 +112,26 @@ def test_what_lies_behind_an_image_is_never_used(way):
     held.flat[end:] = np.nan
     found, sums = held.times(w, 0, 4)
     assert (found == 18).all() and (sums == 18).all()
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_few_windows_are_multiplied_as_rows(way, rows):
+    rng = np.random.default_rng(rows)
+    x, w = _numbers(rng, 3, 6, 9), _numbers(rng, 11, 27)
+    held = KernelWindows((3, 3), (1, 1), (1, 1), (0, 0)).of(x)
+    found, sums = held.times(w, 4 - rows, 4)
+    assert 7 * rows <= product.FEW
+    cut = [x[:, r : r + 3, c : c + 3].reshape(-1) for r in range(4 - rows, 4) for c in range(7)]
+    _within(found, sums, w, cut, list(each(range(11), range(7 * rows))))
+
+
+def test_threads_change_no_bit():
+    rng = np.random.default_rng(0)
+    x, w = _numbers(rng, 100, 300), _numbers(rng, 200, 300)
+    held = KernelWindows((3, 3), (1, 1), (1, 1), (1, 1)).of(_numbers(rng, 30, 12, 13))
+    kernel = _numbers(rng, 150, 270)
+    made = []
+    for count in (1, 2, 3):
+        with threads.using(count):
+            made.append([*of_rows(x, w), *held.times(kernel, 0, 12)])
+    assert all(np.array_equal(a, b) for other in made[1:] for a, b in zip(made[0], other, strict=True))
