@@ -81,3 +81,39 @@ def test_without_rounding_exact_values_decide():
         ends = session.envelope(out)
         found.append((float(out), float(ends.lo[0]), float(ends.hi[0])))
     assert found[0] == (0.0, 0.0, 1.0) and found[1][1:] == (1.0, 1.0) and float(picked) == 1.0
+
+
+def test_a_number_within_its_bounds_is_the_value_an_end_or_the_middle():
+    value, pair = np.array([1.5, 2.0, 3.0]), (np.array([1.0, 2.0, -np.inf]), np.array([2.0, 2.5, 4.0]))
+    lower = np.array([True, False, True])
+    assert Choices(0).within(value, pair, lower).tolist() == [1.5, 2.0, 3.0]
+    assert Choices(1).within(value, pair, lower).tolist() == [1.0, 2.5, 3.0]
+    assert Choices(2).within(value, pair, lower).tolist() == [2.0, 2.0, 4.0]
+    assert Choices(-1).within(value, pair, lower).tolist() == [1.5, 2.25, 3.0]
+    many, ends = np.zeros(400), (np.full(400, -1.0), np.full(400, 1.0))
+    drawn = [Choices(turn).within(many, ends, lower[:1]) for turn in (3, 4)]
+    assert all(set(d.tolist()) == {-1.0, 1.0} and abs(d.mean()) < 0.3 for d in drawn)
+    assert not np.array_equal(*drawn) and np.array_equal(drawn[0], Choices(3).within(many, ends, lower[:1]))
+
+
+def test_lanes_of_a_block_take_turns_and_points_stay():
+    place = Place()
+    value, lo, hi = (np.array([x], np.int32) for x in ([2, 2, 5, 7], [1, 1, 5, 7], [3, 3, 5, 9]))
+    for turn, wanted in ((0, [2, 2, 5, 7]), (1, [1, 3, 5, 9]), (2, [3, 1, 5, 7])):
+        choices = Choices(turn)
+        found = choices.of_lanes(place, value, (lo, hi))
+        assert found.tolist() == [wanted] and found.dtype == np.int32
+        assert choices.met == {("f.py", 1): 3}
+    exact = Choices(-1)
+    assert exact.of_lanes(place, np.array([[0, 2, 6, 7]], np.int32), (lo, hi)).tolist() == [[1, 2, 5, 7]]
+    assert exact.met == {("f.py", 1): 4}
+    floats = Choices(-1).of_lanes(place, value.astype(np.float32), (lo.astype(float), hi.astype(float)))
+    assert floats.tolist() == [[2.0, 2.0, 5.0, 8.0]] and floats.dtype == np.float32
+
+
+def test_an_open_comparison_goes_the_other_way_for_a_while():
+    for turn in (-1, 0, 1, 2):
+        choices = Choices(turn)
+        found = [choices.truth(True, Place()) for _ in range(BRANCHES + 2)]
+        assert found == [turn <= 0] * BRANCHES + [True, True]
+        assert choices.met == {("f.py", 1): BRANCHES + 2}

@@ -12,6 +12,7 @@ import triton
 import triton.language as tl
 from triton import knobs
 
+from render.interpreter.contract import option_names
 from render.interpreter.session import Session
 
 NAMES = [
@@ -406,3 +407,9 @@ def test_arguments_of_a_configuration_given_twice_are_refused():
     _, kernel = tuned(triton.runtime.Autotuner)
     with pytest.raises(TypeError, match="multiple values"), Session():
         kernel[(1,)](torch.zeros(8), 8, LIMIT=16, B=16)
+
+
+def test_options_are_those_of_the_backend_that_is_named() -> None:
+    cuda, hip, both = option_names("cuda"), option_names("hip"), option_names()
+    assert "maxnreg" in cuda - hip and "waves_per_eu" in hip - cuda
+    assert {"num_warps", "num_stages"} <= cuda & hip and cuda | hip <= both

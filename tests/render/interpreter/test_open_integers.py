@@ -14,7 +14,7 @@ import triton.language as tl
 from render.interpreter.builder import Builder
 from render.interpreter.builder.integers import truths
 from render.interpreter.handle import Handle
-from render.interpreter.open_integers import dot, ends, integer
+from render.interpreter.open_integers import choices, compared, dot, ends, integer
 from render.interpreter.session import Session
 from tests.support import rng, trials
 
@@ -389,3 +389,32 @@ def test_memory_keeps_the_candidates_of_an_integer_and_the_ends_of_one_that_has_
     assert ((width > 32) & (width < 2048)).all()
     exact = x.double().numpy() * 1e9
     assert ((many.lo <= exact) & (exact <= many.hi)).all()
+
+
+COMPARISONS = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal,
+               "ne": np.not_equal}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMPARISONS)
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_comparison_is_sure_or_possible_as_its_candidates_say(name: str, apart: bool) -> None:
+    """`apart`: candidates with gaps between them, of which only equality makes use."""
+    g = rng(17)
+    for widths in ((0, 3), (3, 0), (2, 2), (40, 1)):
+        (x, xs), (y, ys) = (drawn(g, "int32", w, True) if w < 30 else drawn(g, "int32", w, False) for w in widths)
+        if apart and 0 < widths[0] < 30:
+            x = doubled(x)
+            xs = [2 * v for v in xs]
+        sure, possible = (np.broadcast_to(e, (1, LANES))[0] for e in compared(name, x, y))
+        seen = np.array([COMPARISONS[name](a, b) for a, b in product(xs, ys)])
+        assert (sure <= seen.all(0)).all() and (possible >= seen.any(0)).all()
+        gaps = apart and 0 < widths[0] < 30
+        if not gaps or name in ("eq", "ne"):
+            assert np.array_equal(possible, seen.any(0)) and np.array_equal(sure, seen.all(0))
+
+
+def doubled(x: Handle) -> Handle:
+    lo, hi = ends(x)
+    among = choices(x)
+    assert among is not None
+    return integer(2 * x.v, x.dtype, x.shape, (2 * lo, 2 * hi), frozenset(), SOFT, [2 * a for a in among])

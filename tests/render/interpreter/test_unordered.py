@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 
 from render.interpreter.session import Session
-from render.interpreter.unordered import _Access, apart, strangers
+from render.interpreter.unordered import LANES, MOST, STORES, _Access, _Past, apart, strangers
 
 N = 64
 
@@ -276,3 +276,35 @@ def test_accesses_that_share_an_address_are_those_of_all_pairs_of_lanes():
         met += shared
     assert met > 200
     assert told > 300
+
+
+def of_lanes(start: int, lanes: int) -> _Access:
+    return _Access(np.arange(1), start + 4 * np.arange(lanes)[None], None, None)
+
+
+def test_the_last_accesses_are_remembered_and_some_however_large() -> None:
+    past = _Past(STORES)
+    for k in range(MOST + 20):
+        past.add(of_lanes(k * 1000, 8))
+        assert len(past.accesses) == min(k + 1, MOST) and past.size == 8 * len(past.accesses)
+    assert past.accesses[0].span[0] == 20 * 1000
+    large = _Past(STORES)
+    for k in range(STORES + 5):
+        large.add(of_lanes(k, LANES // 4))
+        assert len(large.accesses) == min(k + 1, STORES)
+    exact = _Past(2)
+    for k in range(8):
+        exact.add(of_lanes(k, LANES // 4))
+    assert len(exact.accesses) == 4  # as many lanes as there may be, and no more
+
+
+def test_those_that_lie_near_are_found_also_after_others_were_forgotten() -> None:
+    past, linear = _Past(2), np.arange(1)
+    for k in range(MOST + 9):
+        past.add(_Access(linear, np.array([[k * 64, k * 64 + 32]]), None, None))
+        other = _Access(linear, np.array([[k * 64 + 32, k * 64 + 40]]), None, None)
+        assert list(past.near(other)) == [past.accesses[-1]]
+        if k > 3:
+            assert len(list(past.near(_Access(linear, np.array([[(k - 2) * 64, k * 64]]), None, None)))) == 3
+    assert not list(past.near(_Access(linear, np.array([[10**6, 10**6]]), None, None)))
+    assert not list(past.near(_Access(np.arange(1), np.array([[(MOST + 8) * 64] * 2]), None, None)))  # another pass
