@@ -45,8 +45,9 @@ def test_views_have_the_bounds_of_their_elements() -> None:
 
 def test_what_no_kernel_stored_is_unwritten_and_unknown() -> None:
     session, _ = stored()
-    x, y = torch.arange(1.0, N + 1), torch.empty(N)
+    x = torch.arange(1.0, N + 1)
     with session:
+        y = torch.empty(N)
         copied[(1,)](x, y, 5, N)
     found = session.envelope(y)
     assert found.written.tolist() == [True] * 5 + [False] * 3
