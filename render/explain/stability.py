@@ -71,6 +71,13 @@ class Suspect:
         with np.errstate(all="ignore"):
             return np.where(self.error > 0, LIMIT * self.error / self.allowed, 0.0)
 
+    @property
+    def above(self) -> bool:
+        """Whether one is above the limit."""
+        pairs = ((flat(self.error, at), flat(self.allowed, at)) for at in blocks(self.error.size))
+        with np.errstate(all="ignore"):
+            return any(((error > 0) & (LIMIT * error / allowed > LIMIT)).any() for error, allowed in pairs)
+
     def chosen(self) -> list[tuple[int, ...]]:
         """The elements to look at, worst first."""
         eta = np.nan_to_num(self.eta.reshape(-1), nan=0.0)
@@ -119,13 +126,15 @@ def _measured(
     """`unknown`: what an output may lose where its reach is NaN."""
     found = []
     for i, (case, error) in cases.items() if reach is not None else ():
-        own = LIMIT * (_last(case) * np.abs(case.exact) + _floor(case))
-        found.append(Suspect(i, case, error, np.nan_to_num(reach[places[i]], nan=unknown) + own))  # type: ignore[index]
+        allowed = np.nan_to_num(reach[places[i]], nan=unknown)  # type: ignore[index]
+        last, floor = _last(case), _floor(case)
+        allowed += LIMIT * (last * np.abs(case.exact) + floor) if last else LIMIT * floor
+        found.append(Suspect(i, case, error, allowed))
     return found
 
 
 def _above_limit(found: list[Suspect]) -> list[Suspect]:
-    return [at for at in found if (at.eta > LIMIT).any()]
+    return [at for at in found if at.above]
 
 
 def instability(study: Study, run: Execution, oracle: Oracle, places: list[int]) -> Instability | None:
@@ -140,11 +149,7 @@ def instability(study: Study, run: Execution, oracle: Oracle, places: list[int])
     asked = [i for i, c in enumerate(study.cases) if _far(c)]
     for less_own in (False, True):  # most kernels are stable even with E's own error on top
         errors = {i: (study.cases[i], e) for i in asked if (e := _errors(study.cases[i], less_own)) is not None}
-        errors = {
-            i: (c, e)
-            for i, (c, e) in errors.items()
-            if (e > ASKED_FROM * (_finest(c) * np.abs(c.exact) + _floor(c))).any()
-        }
+        errors = {i: (c, e) for i, (c, e) in errors.items() if _asked(c, e)}
         suspects = careful.suspects(errors, places)
         if not suspects:
             return None
@@ -228,15 +233,28 @@ def _errors(case: Case, less_own: bool = True) -> np.ndarray | None:
     """
     if case.mismatch or case.fmt is None or case.ref_fmt is None:
         return None
-    masks = compare(case)
-    counts = masks.stored & ~masks.settled & np.isfinite(case.exact) & np.isfinite(case.value)
-    if case.moved is not None:
-        counts &= ~case.moved
-    with np.errstate(invalid="ignore"):
-        lo, hi = case.exact_ends() if less_own else (case.exact, case.exact)
-        own = np.nan_to_num((hi - lo) / 2, nan=np.inf, posinf=np.inf)
-        error = np.nan_to_num(np.abs(case.value - case.exact) - own, nan=0.0)
-    return np.maximum(np.where(counts, error, 0.0), 0)
+    masks, ends = compare(case), case.exact_ends() if less_own else None
+    found = np.empty(case.exact.shape)
+    for at in blocks(found.size):
+        value, exact, stored, settled = (flat(x, at) for x in (case.value, case.exact, masks.stored, masks.settled))
+        counts = stored & ~settled & np.isfinite(exact) & np.isfinite(value)
+        if case.moved is not None:
+            counts &= ~flat(np.broadcast_to(case.moved, found.shape), at)
+        with np.errstate(invalid="ignore"):
+            error = np.abs(value - exact)
+            if ends is not None:
+                lo, hi = (flat(x, at) for x in ends)
+                error -= np.nan_to_num((hi - lo) / 2, nan=np.inf, posinf=np.inf)
+            error = np.nan_to_num(error, nan=0.0)
+        found.reshape(-1)[at] = np.maximum(np.where(counts, error, 0.0), 0)
+    return found
+
+
+def _asked(case: Case, error: np.ndarray) -> bool:
+    """Whether an element is off by so many roundings of itself that the reference is run."""
+    u, floor = _finest(case), _floor(case)
+    pairs = ((flat(error, at), flat(case.exact, at)) for at in blocks(error.size))
+    return any((e > ASKED_FROM * (u * np.abs(exact) + floor)).any() for e, exact in pairs)
 
 
 def declared(study: Study, run: Execution) -> float:

@@ -23,13 +23,12 @@ CHANCE = 2.0**-20
 def belongs(case: Case) -> bool:
     """Whether y_dev belongs to the values of the run, as far as a count can tell."""
     assert case.device is not None
-    y, v = (np.asarray(x, np.float64).reshape(-1) for x in (case.device, case.value))
-    usable = np.isfinite(y) & np.isfinite(v)
-    if usable.sum() < max(2, y.size // 2) or np.ptp(y[usable]) == 0:
-        return y.size > 1
+    usable = np.isfinite(case.device).reshape(-1) & np.isfinite(case.value).reshape(-1)
+    if usable.sum() < max(2, usable.size // 2) or np.ptp(case.device.reshape(-1)[usable]) == 0:
+        return bool(usable.size > 1)
     if _in_other_places(case, usable):
         return True
-    y, v = y[usable], v[usable]
+    y, v = (np.asarray(x.reshape(-1)[usable], np.float64) for x in (case.device, case.value))
     rng = np.random.default_rng(0)
     at = np.arange(len(y)) if len(y) <= PLACES else rng.choice(len(y), PLACES, replace=False)
     own = np.abs(y[at] - v[at])
@@ -54,5 +53,16 @@ def _log(x: int) -> float:
 
 
 def _in_other_places(case: Case, usable: np.ndarray) -> bool:
-    y, lo, hi = (np.sort(np.asarray(x, np.float64).reshape(-1)[usable]) for x in (case.device, case.lo, case.hi))
-    return bool(2 * np.count_nonzero((y >= lo) & (y <= hi)) >= len(y))
+    inside = np.ones(int(np.count_nonzero(usable)), bool)
+    y = _sorted(case.device, usable)
+    inside &= y >= _sorted(case.lo, usable)
+    inside &= y <= _sorted(case.hi, usable)
+    return bool(2 * np.count_nonzero(inside) >= len(y))
+
+
+def _sorted(x: np.ndarray | None, usable: np.ndarray) -> np.ndarray:
+    """The usable numbers in order, of whatever type they are kept in: a copy for one end at a time."""
+    assert x is not None
+    found: np.ndarray = x.reshape(-1)[usable]
+    found.sort()
+    return found

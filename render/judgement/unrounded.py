@@ -208,15 +208,24 @@ def nearby(case: Case) -> list[tuple[tuple[int, ...], float]]:
 
 def _spread_out(case: Case, slack: np.ndarray) -> list[int]:
     """The elements of a sample (flat places), of those whose E and slack are known."""
-    with np.errstate(all="ignore"):
-        apart = np.abs(np.asarray(case.value, np.float64) - case.ref).reshape(-1)
-        used = apart / (case.hi - case.lo).reshape(-1)
-    known = np.flatnonzero(np.isfinite(case.exact).reshape(-1) & np.isfinite(slack))
-    if not known.size:
+    known, most = np.empty(case.exact.size, bool), [(-np.inf, 0)] * 2
+    for at in blocks(known.size):
+        value, ref, lo, hi, exact, room = (
+            flat(x, at) for x in (case.value, case.ref, case.lo, case.hi, case.exact, slack)
+        )
+        known[at] = here = np.isfinite(exact) & np.isfinite(room)
+        with np.errstate(all="ignore"):
+            apart = np.abs(value - ref)
+            figures = apart, apart / (hi - lo)
+        for k, x in enumerate(figures):
+            x = np.where(here, np.nan_to_num(x, nan=-1.0, posinf=-1.0), -np.inf)
+            if x.size and x.max() > most[k][0]:
+                most[k] = float(x.max()), at.start + int(np.argmax(x))
+    if not (many := int(np.count_nonzero(known))):
         return []
-    ranked = [known[int(np.argmax(np.nan_to_num(x[known], nan=-1.0, posinf=-1.0)))] for x in (apart, used)]
-    spread = known[((np.arange(SAMPLE - 2) + 0.5) * known.size / (SAMPLE - 2)).astype(np.int64)]
-    return list(dict.fromkeys(int(i) for i in (*ranked, *spread)))
+    ranks = ((np.arange(SAMPLE - 2) + 0.5) * many / (SAMPLE - 2)).astype(np.int64)
+    spread = ranks if many == known.size else np.flatnonzero(known)[ranks]
+    return list(dict.fromkeys(int(i) for i in (*(place for _, place in most), *spread)))
 
 
 def _with_slack(case: Case, flat: Sequence[int], slack: np.ndarray) -> list[tuple[tuple[int, ...], float]]:

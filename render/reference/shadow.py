@@ -71,8 +71,17 @@ def _is_fixed(operation: Movable) -> bool:
     return not any(bool((error > FIXED * x.abs()).any()) for x, error in pairs)
 
 
+def _of_shape(x: Any) -> Any:
+    """Something in float64 of the shape of a float tensor, in no memory of its own."""
+    if is_float(x):
+        return torch.zeros((1,) * x.dim(), dtype=F64).expand(x.shape)
+    return F64 if isinstance(x, torch.dtype) and x.is_floating_point else x
+
+
 FIXED = 2.0**-40
 MADE = of_form(Form.MADE)
+LIKE = MADE & {"empty_like", "zeros_like", "ones_like", "new_empty", "new_zeros", "new_ones"}
+"""What takes of a tensor its shape and type alone."""
 
 
 def is_complex(x: Any) -> bool:
@@ -260,8 +269,10 @@ class ShadowMode(TorchDispatchMode):
             out = func(*args, **kwargs)
             if known.issuperset(x.untyped_storage()._cdata for x in leaves_of(out) if is_float(x)):
                 return out
-        twins = mapped(self._twin(mutable), (args, kwargs))
-        errors = [self.shadows.error_of(x) if is_float(x) else None for x in inputs] if self.unit else []
+        like = not mutable and noise.base_name(func) in LIKE  # a shape is no number: no shadow of all of it is made
+        twins = mapped(_of_shape if like else self._twin(mutable), (args, kwargs))
+        known_errors = (self.shadows.error_of(x) if is_float(x) else None for x in inputs)
+        errors = [] if self.unit is None or like else list(known_errors)
         errors = [e.clone() if mutable and e is not None else e for e in errors]
         for x in (x for x in inputs if mutable and is_float(x)):
             self.shadows.keep(x)

@@ -16,6 +16,7 @@ from render.classify import classify
 from render.entry.execution import Entry
 from render.judgement import unrounded
 from render.judgement.formulas import Comparison
+from render.result import blockwise
 from render.result.decision import Case, Decision
 from render.result.records import Unrounded
 from render.witness.check import rechecked
@@ -318,3 +319,21 @@ def test_a_bound_that_leaves_no_room_needs_no_other_run(sign, runs, monkeypatch)
     assert found.label == "Type-I" and sum(muted) == runs
     assert not answer.differing and (runs or answer.compared == len(x))
     assert answer.gap <= unrounded.SLACK * abs(answer.reference)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_sample_has_the_largest_differences_and_places_between(seed, monkeypatch):
+    monkeypatch.setattr(blockwise, "BLOCK", 7)
+    g = np.random.default_rng(seed)
+    n = int(g.integers(1, 60))
+    exact, ref = g.normal(size=n), g.normal(size=n)
+    half, slack = g.choice([0.0, 0.1, 1.0], n), g.choice([0.1, np.inf if seed % 3 else 0.2], n)
+    exact[g.random(n) < 0.1 * (seed % 2)] = np.nan
+    case = Case("y", ref + 0.1 * g.normal(size=n), ref - half, ref + half, ref, exact, lambda: None, FP32, FP32)
+    known = np.flatnonzero(np.isfinite(exact) & np.isfinite(slack))
+    with np.errstate(all="ignore"):
+        apart = np.abs(case.value - ref)
+        figures = [np.nan_to_num(x[known], nan=-1.0, posinf=-1.0) for x in (apart, apart / (2 * half))]
+    spread = known[((np.arange(6) + 0.5) * known.size / 6).astype(int)] if known.size else []
+    wanted = [known[int(np.argmax(x))] for x in figures] if known.size else []
+    assert unrounded._spread_out(case, slack) == list(dict.fromkeys(int(i) for i in (*wanted, *spread)))
