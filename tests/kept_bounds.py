@@ -150,7 +150,7 @@ def numbers(fmt: Format, seed: int, n: int = 64, plain: bool = False) -> np.ndar
 
 
 def boxes(fmt: Format, seed: int, n: int = 64, plain: bool = False) -> Pair:
-    """Intervals: points, one step, some units, half a binade, across zero, to infinity, NaN in both ends."""
+    """Intervals: points, one step, some units, half a binade, across and up to zero, to infinity, NaN in both."""
     g = np.random.default_rng(1000 + seed)
     lo = numbers(fmt, seed, n, plain)
     kind = g.integers(0, 6 if plain else 8, n)
@@ -161,7 +161,17 @@ def boxes(fmt: Format, seed: int, n: int = 64, plain: bool = False) -> Pair:
     hi = np.where(kind == 7, np.inf, hi)
     lo = np.where(kind == 6, -np.inf, lo)
     bad = np.isnan(lo) | np.isnan(hi)
-    return np.where(bad, np.nan, lo), np.where(bad, np.nan, np.maximum(hi, lo))
+    lo, hi = np.where(bad, np.nan, lo), np.where(bad, np.nan, np.maximum(hi, lo))
+    return (lo, hi) if plain else _at_zero(lo, hi, g)
+
+
+def _at_zero(lo: np.ndarray, hi: np.ndarray, g: np.random.Generator) -> Pair:
+    """A third of them up to a zero of either sign, from one, or as far to both of its sides."""
+    kind, zero = g.integers(0, 9, lo.size), g.choice([0.0, -0.0], lo.size)
+    hi = np.where((kind == 0) & (lo < 0), zero, hi)
+    lo = np.where((kind == 1) & (hi > 0), zero, lo)
+    hi = np.where((kind == 2) & (lo < 0), -lo, hi)
+    return lo, hi
 
 
 def points(fmt: Format, seed: int, n: int = 64, plain: bool = False) -> Pair:
