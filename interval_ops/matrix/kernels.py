@@ -52,7 +52,10 @@ def _right(w: Array, cut: tuple[int, int], out: Array) -> None:
 def _multiply(
     left: tuple[Array, Array], right: Array, starts: Array, shifts: Array, depth: int, products: Array, sums: Array,
 ) -> None:  # fmt: skip
-    """products += left[0] B, sums += left[1] |B|; each `SINGLES` columns of B begin at `starts` of `right`."""
+    """products += left[0] B, sums += left[1] |B|; each `SINGLES` columns of B begin at `starts` of `right`.
+
+    Without sums, which are then empty, the products alone.
+    """
     (m, n), b, shift = products.shape, right.ctypes.data, shifts.ctypes.data
     edge, edge32 = np.empty((ROWS, DOUBLES)), np.empty((ROWS, SINGLES), np.float32)
     for panel in range(starts.size):
@@ -70,7 +73,7 @@ def _multiply(
                     products[i : i + rows, at : at + columns] += edge[:rows, :columns]
         at, start = panel * SINGLES, b + 4 * starts[panel]
         columns = min(SINGLES, n - at)
-        for i in range(0, m, ROWS):
+        for i in range(0, m if sums.size else 0, ROWS):
             rows, a = min(ROWS, m - i), left[1][i:].ctypes.data
             if rows == ROWS and columns == SINGLES:
                 tile32(a, start, sums[i:, at:].ctypes.data, depth, shift, left[1].shape[1], n)

@@ -67,8 +67,9 @@ class KernelWindows:
                 part = image[:, rows[1] :: self.step[0], columns[1] :: self.step[1]]
                 laid[:, i, j, rows[0] : rows[0] + part.shape[1], columns[0] : columns[0] + part.shape[2]] = part
         shifts = self._shifts(channels, height, width)
-        count = (sizes[1] - self.apart[1] * (self.size[1] - 1) - 1) // self.step[1] + 1
-        return ImageWindows(flat, shifts, width, count)
+        rows, count = ((n - d * (k - 1) - 1) // s + 1
+                       for n, d, k, s in zip(sizes, self.apart, self.size, self.step, strict=True))  # fmt: skip
+        return ImageWindows(flat, shifts, width, rows, count)
 
     def _shifts(self, channels: int, height: int, width: int) -> Array:
         """Where each number of a window lies beside the window's place."""
@@ -86,15 +87,19 @@ def _laid(left: int, step: int, around: int) -> Two:
 
 @dataclass(frozen=True)
 class ImageWindows:
-    """Number k of window c in row r is flat[r * width + c + shifts[k]]; `count` windows in a row."""
+    """Number k of window c in row r is flat[r * width + c + shifts[k]]; `rows` of `count` windows."""
 
     flat: Array
     shifts: Array
     width: int
+    rows: int
     count: int
 
-    def times(self, w: Array, first: int, last: int) -> tuple[Array, Array]:
-        """(W x, |W| |x|) of rows of weights and the windows x in rows `first` to `last`, a column for each."""
+    def times(self, w: Array, first: int, last: int, magnitudes: bool = True) -> tuple[Array, Array]:
+        """(W x, |W| |x|) of rows of weights and the windows x in rows `first` to `last`, a column for each.
+
+        `magnitudes` False: the second is empty.
+        """
         rows = last - first
         if FAST and 0 < rows * self.count <= FEW:  # as rows they fill tiles better
             places = np.arange(first, last)[:, None] * self.width + np.arange(self.count)
@@ -102,14 +107,16 @@ class ImageWindows:
             return tuple(np.ascontiguousarray(t.T) for t in turned)  # type: ignore[return-value]
         flat, shape = self.flat[first * self.width :], (len(w), rows, self.width)
         if FAST and self.shifts.size:
-            found = np.zeros((len(w), rows * self.width)), np.zeros((len(w), rows * self.width), np.float32)
+            size = rows * self.width
+            found = np.zeros((len(w), size)), np.zeros((len(w), size if magnitudes else 0), np.float32)
             w = np.ascontiguousarray(w)
-            each = self.shifts.size * rows * self.width
+            each = self.shifts.size * size
             _spread(lambda at: kernels.of_shifts(w[at], flat, self.shifts, *(t[at] for t in found)), len(w), each)
         else:
             x = flat[self.shifts[:, None] + np.arange(rows * self.width)]
-            found = w.astype(np.float64) @ x.astype(np.float64), np.abs(w) @ np.abs(x)
-        kept = (made.reshape(shape)[:, :, : self.count].reshape(len(w), -1) for made in found)
+            sums = np.abs(w) @ np.abs(x) if magnitudes else np.empty((len(w), 0), np.float32)
+            found = w.astype(np.float64) @ x.astype(np.float64), sums
+        kept = (t.reshape(shape)[:, :, : self.count].reshape(len(w), -1) if t.size else t for t in found)
         return tuple(kept)  # type: ignore[return-value]
 
 

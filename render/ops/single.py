@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from interval_ops.matrix.product import KernelWindows
 from render.ops.aten import Aten
 
 LONGEST = 1 << 18
@@ -115,4 +116,31 @@ def product(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     return found
 
 
-__all__ = ["above", "is_direct", "is_plain", "is_summed", "otherwise", "product"]
+WORTH = 1 << 14
+"""Elements of an image that are worth to be looked at."""
+
+
+def in_double(name: str, args: Sequence[Any]) -> torch.Tensor | None:
+    """A convolution of images in float64 whose operands float32 holds: torch has no fast kernel for it.
+
+    None of other operations and numbers.
+    """
+    if name != "convolution" or len(args) != 9 or args[6] or args[8] != 1 or args[0].dim() != 4:
+        return None
+    x, weight, bias, stride, padding, dilation = args[:6]
+    given = [t for t in (x, weight, bias) if t is not None]
+    if x.numel() < WORTH or any(t.dtype != torch.float64 or t.requires_grad for t in given):
+        return None
+    small = [t.float() for t in (x, weight)]
+    if not all(torch.equal(t.double(), whole) and t.isfinite().all() for t, whole in zip(small, given, strict=False)):
+        return None
+    windows = KernelWindows(*(tuple(t) for t in (weight.shape[2:], stride, dilation, padding)))
+    rows, made = small[1].flatten(1).numpy(), []
+    for image in small[0]:
+        seen = windows.of(image.numpy())
+        made.append(torch.from_numpy(seen.times(rows, 0, seen.rows, magnitudes=False)[0]))
+    found = torch.stack(made).view(len(made), len(rows), -1, seen.count)
+    return found if bias is None else found.add_(bias.view(-1, 1, 1))
+
+
+__all__ = ["above", "in_double", "is_direct", "is_plain", "is_summed", "otherwise", "product"]

@@ -106,8 +106,9 @@ class Movable:
         if self.func._schema.is_mutable:
             leaves = [x.clone() if isinstance(x, torch.Tensor) else x for x in leaves]
         args, kwargs = refilled(self.nested, iter(leaves))
+        one = None if kwargs else single.in_double(self.name, args)
         with self._default_dtype(F64):
-            return leaves_of(self.func(*args, **kwargs))
+            return leaves_of(self.func(*args, **kwargs)) if one is None else [one]
 
     def magnitudes(self, grown: bool = False, above: bool = False) -> list[Any]:
         """Results for magnitudes of operands and coefficients, `grown` by errors; `above`: as much or little more."""
@@ -403,9 +404,8 @@ def _softmax_rows(
     logs = name == "_log_softmax"
     y = value.exp() if logs else value
     inner, (u, floor) = unit.inner(dtype), unit.rounding(dtype)
-    own = (
-        unit.terms(value.shape[dim] if value.dim() else 1) + 8 + (value.abs() if logs else passes.logarithm(y, x, dim))
-    )
+    terms = unit.terms(value.shape[dim] if value.dim() else 1)
+    own = terms + 8 + (value.abs() if logs else passes.logarithm(y, x, dim))
     error = torch.where(x.isfinite(), error, 0.0)  # a mask moves by nothing
     grown = error - torch.log1p((y * torch.expm1(-error)).sum(dim, keepdim=True))
     if logs:

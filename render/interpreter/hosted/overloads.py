@@ -73,12 +73,16 @@ def operation(func: Any) -> OverloadRule:
     return found[1]
 
 
+_SHARING = frozenset(["_unsafe_view"])
+"""Views whose schema does not say so: torch calls them where nobody else holds the operand."""
+
+
 def _read(func: Any) -> OverloadRule:
     schema = func._schema
     name = base_name(schema.name)
     given = [r.alias_info for r in schema.returns if r.alias_info is not None]
     written = tuple((i, a.name) for i, a in enumerate(schema.arguments) if a.alias_info and a.alias_info.is_write)
-    view = bool(given) and not written and not any(a.is_write for a in given)
+    view = (bool(given) and not written and not any(a.is_write for a in given)) or name in _SHARING
     overwrites = bool(written) and (name in _OVERWRITES or name == "copy")
     moves, unknown = name in MOVES or name in COPIES, opaque(name) and not view
     numbers = scalar_arguments(schema) if name in RULES and not view and name in TAKES_IN else ()

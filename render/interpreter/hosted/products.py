@@ -41,6 +41,7 @@ from render.interpreter.hosted.call import (
 from render.ops import single
 from render.ops.aten import Aten, Form, addends, base_name
 from render.ops.dtypes import FORMAT_OF
+from render.ops.nested import mapped
 
 _UP = 1.0 + 2.0**-40
 NARROW = 2.0**-8
@@ -403,6 +404,12 @@ def _run(call: Call, operands: dict[int, np.ndarray], signed: bool) -> np.ndarra
     def pick(x: Any) -> Any:
         return torch.from_numpy(np.array(operands[id(x)])) if id(x) in operands else x
 
+    if (
+        signed
+        and not call.kwargs
+        and (one := single.in_double(base_name(call.op._schema.name), mapped(pick, call.args))) is not None
+    ):
+        return one.numpy()
     found: np.ndarray = (call if signed else call.with_numbers(abs)).run(pick).numpy()
     return found if signed else np.abs(found)  # a divisor may be negative (avg_pool2d's divisor_override)
 

@@ -216,3 +216,41 @@ def test_a_product_is_off_by_no_more_than_a_sum_of_products(rows, terms, columns
         exact = torch.mm(a.double(), b.double().t())
         room = (a.shape[1] + 2) * (2.0**-24 * exact + 2.0**-149)
         assert bool(((single.product(a, b).double() - exact).abs() <= room).all())
+
+
+CONVOLUTIONS = [
+    ((2, 3, 80, 90), (5, 3, 7, 7), [2, 2], [3, 3], [1, 1]),
+    ((1, 16, 40, 40), (9, 16, 3, 3), [1, 1], [1, 1], [1, 1]),
+    ((1, 16, 41, 37), (4, 16, 2, 3), [1, 3], [0, 2], [2, 1]),
+]
+
+
+def _convolution(sizes, bias=True, groups=1, transposed=False):
+    shape, kernel, stride, padding, dilation = sizes
+    x, w = (torch.randn(s).double() for s in (shape, kernel))
+    b = torch.randn(kernel[0], dtype=torch.float64) if bias else None
+    return [x, w, b, stride, padding, dilation, transposed, [0, 0], groups]
+
+
+@pytest.mark.parametrize("sizes", CONVOLUTIONS)
+@pytest.mark.parametrize("bias", [True, False])
+def test_the_convolution_of_torch(sizes, bias):
+    torch.manual_seed(0)
+    args = _convolution(sizes, bias)
+    found, known = single.in_double("convolution", args), torch.ops.aten.convolution(*args)
+    size = torch.ops.aten.convolution(*(t.abs() if isinstance(t, torch.Tensor) else t for t in args))
+    assert found.shape == known.shape and found.dtype == torch.float64
+    assert bool(((found - known).abs() <= 2 * (args[1][0].numel() + 2) * 2.0**-53 * size).all())
+
+
+def test_what_is_left_to_torch():
+    torch.manual_seed(0)
+    args = _convolution(CONVOLUTIONS[1])
+    assert single.in_double("convolution", args) is not None
+    assert single.in_double("linear", args) is None
+    x, w = args[:2]
+    infinite = x.index_put((torch.tensor(0),), torch.tensor(torch.inf).double())
+    for place, other in [(0, x / 3), (1, w + 2.0**-40), (0, x.float()), (0, x[:, :, :20, :20]), (6, True), (8, 2),
+                         (0, infinite), (1, torch.full_like(w, torch.nan)), (0, x * 2.0**200),
+                         (1, w.clone().requires_grad_())]:  # fmt: skip
+        assert single.in_double("convolution", [*args[:place], other, *args[place + 1 :]]) is None, (place, other)
