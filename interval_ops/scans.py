@@ -100,8 +100,13 @@ def kth(x: np.ndarray, rank: int) -> float:
     Counted by the first 16 bits, in which order of floats is order of integers; only numbers that share those with the
     one that is looked for are sorted. x is read twice, and not written to.
     """
+    return _ranked(x, rank)[0]
+
+
+def _ranked(x: np.ndarray, rank: int) -> tuple[float, float | None]:
+    """(`kth`, the number of the next rank where the same look gives it)."""
     if x.size <= SELECTED:
-        return float(np.partition(x, rank)[rank])
+        return float(np.partition(x, rank)[rank]), None
     bits = np.ascontiguousarray(x, np.float64).view(np.int64)
     counts = np.zeros(1 << 16, np.int64)
     _count(bits, counts)
@@ -110,19 +115,22 @@ def kth(x: np.ndarray, rank: int) -> float:
     chosen = np.empty(counts[top])
     _choose(bits, top, chosen.view(np.int64))
     rank -= int(before[top] - counts[top])
-    chosen.partition(rank)
-    return float(chosen[rank])
+    ranks = [rank, rank + 1] if rank + 1 < chosen.size else [rank]
+    chosen.partition(ranks)
+    return float(chosen[rank]), float(chosen[rank + 1]) if len(ranks) > 1 else None
 
 
 def median(x: np.ndarray) -> float:
     """As `numpy.median` of a flat array, NaN where one of its numbers is."""
     if np.isnan(x.max(initial=-np.inf)):
         return float("nan")
-    low = kth(x, (x.size - 1) // 2)
+    low, after = _ranked(x, (x.size - 1) // 2)
     if x.size % 2:
         return low
-    upto, more = _beyond(x, low)
-    return float(np.mean([low, low if upto > x.size // 2 else more]))
+    if after is None:
+        upto, more = _beyond(x, low)
+        after = low if upto > x.size // 2 else more
+    return float(np.mean([low, after]))
 
 
 @compiled
@@ -177,6 +185,16 @@ def binned(small, wide, scale, further, settled, lo, hi, ref):  # type: ignore[n
             small[at] = size if size < small[at] else small[at]
             if cover > wide[at] or (further and cover == wide[at]):  # the next one is more than what is kept
                 wide[at] = np.nextafter(cover, np.inf) if further else cover
+
+
+@compiled
+def within(ref, atol, rtol):  # type: ignore[no-untyped-def]
+    """How many |ref| are above 0 and at most atol + rtol |ref|."""
+    found = 0
+    for x in ref:
+        size = abs(x)
+        found += 0.0 < size <= atol + rtol * size
+    return found
 
 
 @compiled

@@ -18,7 +18,7 @@ import numpy as np
 
 from interval_ops import scans
 from render.result.blame import Blame
-from render.result.blockwise import blocks, flat
+from render.result.blockwise import blocks, flat, some
 from render.result.decision import CARRIES, Case, Decision, Masks, only_device
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def blame(case: Case, masks: Masks, decision: Decision) -> Blame:
     kernel, kernel_at = _largest(case.value, case.exact)
     reference, reference_at = _largest(case.ref, case.exact)
     device = None if case.device is None else _largest(case.device, case.exact)[0]
-    counts = masks.outside_exact.any() or (masks.outside_ref.any() and decision.code != CARRIES)
+    counts = some(masks.outside_exact) or (some(masks.outside_ref) and decision.code != CARRIES)
     error = own_error(case) if counts else None
     return Blame(_wrong(case, masks, decision), kernel, kernel_at, reference, reference_at, error, device)
 
@@ -52,7 +52,7 @@ def _wrong(case: Case, masks: Masks, decision: Decision) -> str:
         return "kernel"
     if decision.code == CARRIES:  # which the rule gives only where the reference's own error explains it
         return "reference"
-    if not masks.outside_ref.any():
+    if not some(masks.outside_ref):
         return "neither"
     return "reference" if _surely_inside(case, masks.outside_ref) else "unknown"
 

@@ -12,7 +12,7 @@ import torch
 from interval_ops import scans
 from render.judgement.blame import blame
 from render.judgement.tolerance import tolerance
-from render.result.blockwise import blocks, part, part_of_masks
+from render.result.blockwise import blocks, every, many, part, part_of_masks, some
 from render.result.decision import Case, Decision, Masks, device_bound, ref_bound
 from render.result.tolerance import Tolerance
 from render.result.verdict import Bound, OutputVerdict
@@ -51,12 +51,14 @@ def usage(y: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
 def bound_of(lo: np.ndarray, hi: np.ndarray, used: Callable[[], np.ndarray]) -> Bound:
     """Summary of a bound; elements without finite ends are left out of the widths."""
     low, high = lo.reshape(-1), hi.reshape(-1)
-    finite = np.isfinite(low) & np.isfinite(high)
-    if not finite.all():
+    with np.errstate(invalid="ignore", over="ignore"):
+        numbers = high - low
+    if not numbers.max(initial=0.0) < np.inf:
+        finite = np.isfinite(low) & np.isfinite(high)
         low, high = low[finite], high[finite]
+        numbers = high - low
     if not low.size:
         return Bound(lo, hi, used, np.nan, np.nan, np.nan, np.nan)
-    numbers = high - low
     half = scans.median(numbers) / 2, float(numbers.max()) / 2
     scans.relative_widths(numbers, *scans.flats(low, high))
     return Bound(lo, hi, used, scans.median(numbers), float(numbers.max()), *half)
@@ -72,7 +74,7 @@ def _used(case: Case, masks: Masks) -> np.ndarray:
 def _suspects(case: Case, masks: Masks) -> str:
     """The first kind of element outside that there is; none: the differences are looked at."""
     names = ("nonfinite", "outside_exact", "outside_device", "outside_ref")
-    return next((n for n in names if getattr(masks, n) is not None and getattr(masks, n).any()), "")
+    return next((n for n in names if getattr(masks, n) is not None and some(getattr(masks, n))), "")
 
 
 _LOOKED_AT = {"nonfinite": "value", "outside_exact": "exact", "outside_device": "device", "outside_ref": "ref"}
@@ -103,7 +105,7 @@ class _Extremes:
     def add(self, case: Case, masks: Masks, suspects: str, tolerance: tuple[float, float], start: int) -> None:
         lo, hi = ref_bound(case) if case.device is None else device_bound(case)
         got = case.value if case.device is None else case.device
-        plain = masks.stored.all() and not masks.settled.any()
+        plain = every(masks.stored) and not some(masks.settled)
         if plain and all(bool(np.isfinite(x).all()) for x in (got, case.ref, lo, hi)):
             self._plain(case, masks, suspects, (lo, hi), tolerance, start)
             return
@@ -166,9 +168,9 @@ def measure(
     return OutputVerdict(
         name=case.name, shape=tuple(shape), dtype=name_of(dtype), reference_dtype=name_of(ref_dtype),
         elements=size - case.left, label=decision.label, code=decision.code, detail=decision.detail,
-        outside_reference=int(masks.outside_ref.sum()), outside_exact=int(masks.outside_exact.sum()),
-        outside_device=None if masks.outside_device is None else int(masks.outside_device.sum()),
-        nonfinite_mismatch=int(masks.nonfinite.sum()), unstored=int((~masks.stored).sum()), tainted=tainted,
+        outside_reference=many(masks.outside_ref), outside_exact=many(masks.outside_exact),
+        outside_device=None if masks.outside_device is None else many(masks.outside_device),
+        nonfinite_mismatch=many(masks.nonfinite), unstored=size - many(masks.stored), tainted=tainted,
         allclose_mismatch=found.far - case.left, allclose_rtol=rtol, allclose_atol=atol,
         max_abs_diff=found.gap, worst_usage=found.usage, worst_index=place,
         got=at_worst(one.value if case.device is None else one.device), ref=at_worst(one.ref),

@@ -15,6 +15,7 @@ from render.judgement.blame import blamed
 from render.judgement.composition import UNKNOWN, Judged, place_of
 from render.judgement.measure import measure, unmeasured
 from render.judgement.unrounded import CODE
+from render.result.blockwise import some
 from render.result.codes import CODES, EXIT_CODES, of_cause
 from render.result.decision import Decision, Masks
 from render.result.errors import Endless, UnsupportedOp
@@ -30,7 +31,7 @@ def measured(judged: list[Judged], masks: list[Masks | None], decisions: list[De
         if m is None:
             found.append(unmeasured(j.case.name, j.ours.tensor, d, j.ref_dtype))
         else:
-            tainted = int((m.top & ~m.settled).sum())
+            tainted = int((m.top & ~m.settled).sum()) if some(m.top) else 0
             found.append(measure(j.case, m, d, j.ours.tensor.dtype, j.ref_dtype, tainted))
     return found
 

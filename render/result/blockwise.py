@@ -26,7 +26,7 @@ def blocks(size: int) -> Iterator[slice]:
 
 def flat(x: np.ndarray, at: slice) -> np.ndarray:
     """The elements of `x` at these flat indices, floats as float64 (a view where x is that, and contiguous)."""
-    if x.size and not any(x.strides):  # one element everywhere, as masks often are
+    if _same(x):  # as masks often are
         found = np.full(len(range(*at.indices(x.size))), x[(0,) * x.ndim])
     else:
         found = x.reshape(-1)[at] if x.flags.c_contiguous else x.flat[at]
@@ -66,14 +66,28 @@ def joined(parts: list[Masks], shape: tuple[int, ...]) -> Masks:
     return replace(parts[0], **cast("Any", whole))
 
 
-def _everywhere(mask: np.ndarray, same: bool) -> bool:
-    if mask.size and not any(mask.strides):
-        return bool(mask[(0,) * mask.ndim]) is same
-    return bool((mask == same).all())
+def _same(mask: np.ndarray) -> bool:
+    """Whether it is one element everywhere, in no memory of its own: passes over such a mask are slow."""
+    return bool(mask.size) and not any(mask.strides)
+
+
+def some(mask: np.ndarray) -> bool:
+    """Whether any element is true."""
+    return bool(mask[(0,) * mask.ndim]) if _same(mask) else bool(mask.any())
+
+
+def every(mask: np.ndarray) -> bool:
+    """Whether all elements are true."""
+    return bool(mask[(0,) * mask.ndim]) if _same(mask) else bool(mask.all())
+
+
+def many(mask: np.ndarray) -> int:
+    """How many elements are true."""
+    return mask.size * bool(mask[(0,) * mask.ndim]) if _same(mask) else int(np.count_nonzero(mask))
 
 
 def _join(parts: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
     for same in (False, True):
-        if all(_everywhere(part, same) for part in parts):
+        if all(every(part) if same else not some(part) for part in parts):
             return np.broadcast_to(np.bool_(same), shape)
     return np.concatenate(parts).reshape(shape)

@@ -41,6 +41,7 @@ import numpy as np
 
 from interval_ops.formats.model import FP32, Format
 from render.result import blockwise, margins, own_rounding
+from render.result.blockwise import every, many, some
 from render.result.codes import Label, severity
 
 EQUAL = "RND100"
@@ -278,7 +279,7 @@ def _misses(case: Case, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def hardly(case: Case, masks: Masks) -> str:
     """One sentence where E leaves T by less than any result in the output's format could show; else empty."""
-    if not masks.beside.any():
+    if not some(masks.beside):
         return ""
     with np.errstate(all="ignore"):
         gap = np.maximum(case.lo - case.exact, case.exact - case.hi) / (2 * least(case))
@@ -301,7 +302,7 @@ def device_bound(case: Case) -> tuple[np.ndarray, np.ndarray]:
 
 def rests_on_rounding(masks: Masks | None, supposed: Decision) -> bool:
     """Whether a supposed decision is another one where R does not explain a y_ref outside of T."""
-    return masks is not None and supposed.label == "Type-I" and bool(masks.outside_ref.any())
+    return masks is not None and supposed.label == "Type-I" and some(masks.outside_ref)
 
 
 def decide(case: Case, masks: Masks | None = None, cause: str = EQUAL, supposed: bool = False) -> Decision:
@@ -316,7 +317,7 @@ def decide(case: Case, masks: Masks | None = None, cause: str = EQUAL, supposed:
         if decision := rule(case, masks):
             return decision
     rules = (_exact_unknown, _reference_errs, _tainted, _infinite, _powerless, _reference_unexplained)
-    if supposed and case.unknown is None and masks.outside_ref.any():
+    if supposed and case.unknown is None and some(masks.outside_ref):
         if own_rounding.carried(case, masks):
             return _reference_carries(masks)
         rules = (_tainted, _infinite, _powerless)  # type: ignore[assignment]
@@ -327,11 +328,11 @@ def decide(case: Case, masks: Masks | None = None, cause: str = EQUAL, supposed:
 
 
 def _share(mask: np.ndarray) -> str:
-    return f"{np.count_nonzero(mask)} / {mask.size}"
+    return f"{many(mask)} / {mask.size}"
 
 
 def _pattern_differs(case: Case, masks: Masks) -> Decision | None:
-    if not masks.nonfinite.any():
+    if not some(masks.nonfinite):
         return None
     where = "in the device output alone" if only_device(case) else "on one side only"
     return Decision("Type-II", "RND204", f"NaN or Inf {where}: {_share(masks.nonfinite)} elements")
@@ -343,7 +344,7 @@ def only_device(case: Case) -> bool:
 
 
 def _never_stored(case: Case, masks: Masks) -> Decision | None:
-    if masks.stored.all():
+    if every(masks.stored):
         return None
     return Decision("Type-II", "RND205", f"{_share(~masks.stored)} elements are never stored")
 
@@ -361,18 +362,18 @@ def accused(case: Case, masks: Masks) -> np.ndarray:
     found: np.ndarray = masks.outside_exact
     if found.any():
         found = found & case.proved()
-    return found & case.confirmed() if found.any() and not masks.outside_ref.any() else found
+    return found & case.confirmed() if found.any() and not some(masks.outside_ref) else found
 
 
 def _exact_outside(case: Case, masks: Masks) -> Decision | None:
-    if not masks.outside_exact.any():
+    if not some(masks.outside_exact):
         return None
     if not accused(case, masks).any():
         detail = f"the reference in float64 is outside the bound in {_share(masks.outside_exact)} elements, but "
         alone = "what it returned lies inside everywhere, and no other evaluation of its exact value confirms that"
-        why = "how far float64 is off there is only estimated" if masks.outside_ref.any() else alone
+        why = "how far float64 is off there is only estimated" if some(masks.outside_ref) else alone
         return Decision("Inconclusive", "RND307", f"{detail}{why}{case.unproved}")
-    subtype = " and so is the device" if masks.outside_device is not None and masks.outside_device.any() else ""
+    subtype = " and so is the device" if masks.outside_device is not None and some(masks.outside_device) else ""
     how = "float64" if case.bits == 53 else f"{case.bits} bits"
     detail = f"the reference in {how} is outside the bound in {_share(masks.outside_exact)} elements{subtype}"
     return Decision("Type-II", "RND201", detail)
@@ -398,7 +399,7 @@ def _exact_unknown(case: Case, masks: Masks) -> Decision | None:
 
 
 def _reference_errs(case: Case, masks: Masks) -> Decision | None:
-    if not masks.outside_ref.any() or (masks.top & masks.stored & ~masks.settled).any():
+    if not some(masks.outside_ref) or (some(masks.top) and (masks.top & masks.stored & ~masks.settled).any()):
         return None  # where T is anything nothing is known, whatever explains the other elements
     if not own_rounding.carried(case, masks):
         return None
@@ -414,8 +415,8 @@ def _reference_carries(masks: Masks) -> Decision:
 
 
 def _reference_unexplained(case: Case, masks: Masks) -> Decision | None:
-    known = own_rounding.explained(case, masks) if masks.outside_ref.any() else None
-    if not masks.outside_ref.any() or (known is not None and known[1].all()):
+    known = own_rounding.explained(case, masks) if some(masks.outside_ref) else None
+    if not some(masks.outside_ref) or (known is not None and known[1].all()):
         return None
     lo, hi = case.exact_ends()
     detail = "the reference differs from its own float64 evaluation by more than its rounding explains"
@@ -432,16 +433,20 @@ def _tainted(case: Case, masks: Masks) -> Decision | None:
 
 
 def _infinite(case: Case, masks: Masks) -> Decision | None:
-    if not masks.unbounded.any():
+    if not some(masks.unbounded):
         return None
     return Decision("Inconclusive", "RND304", f"{_share(masks.unbounded)} elements have no finite bound")
 
 
 def fits_zero(case: Case, masks: Masks) -> bool:
     """Would an output of zeros lie in the bound everywhere? It says nothing where all exact values may be zero."""
-    counts = masks.stored & ~masks.settled
-    if not ((case.lo <= 0) & (case.hi >= 0))[counts].all():
-        return False
+    counts = np.broadcast_to(np.True_, case.lo.shape)
+    if not every(masks.stored) or some(masks.settled):
+        counts = masks.stored & ~masks.settled
+    for at in blockwise.blocks(counts.size):  # nearly always the first element tells
+        lo, hi, here = (blockwise.flat(x, at) for x in (case.lo, case.hi, counts))
+        if not ((lo <= 0) & (hi >= 0))[here].all():
+            return False
     lo, hi = case.exact_ends()
     return bool((counts & ((lo > 0) | (hi < 0))).any())
 
@@ -457,7 +462,7 @@ def follows_paper(case: Case, masks: Masks, bad_reads: bool) -> bool:
     if case.mismatch:
         return False
     outside = masks.outside_ref
-    if bad_reads and masks.top.any():
+    if bad_reads and some(masks.top):
         value = np.asarray(case.value, np.float64)
         lo, hi = widen(*widen(value, value, case.fmt), case.ref_fmt)
         zeros = _outside(case.ref, lo, hi, np.zeros(lo.shape, bool))

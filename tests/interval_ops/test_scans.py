@@ -34,6 +34,10 @@ def test_passes_give_what_array_expressions_give(seed: int) -> None:
         found = scans.apart(*scans.flats(value, ref, exact), 1e-7, 1e-30, 0.25)
         assert found == (bool((np.abs(value - ref) > 1e-7 * size + 1e-30).any()), bool(large.any()))
 
+        for atol, rtol in ((0.0, 0.0), (1e-3, 0.5), (0.2, 1.0), (np.inf, 0.0)):
+            few = (size > 0) & (size <= atol + rtol * size)
+            assert scans.within(*scans.flats(exact), atol, rtol) == np.count_nonzero(few)
+
         for pick in (far, ~far, np.isnan(ref)):
             further = ~(np.abs(ref - exact) < np.abs(value - exact))[pick]
             assert scans.as_far(pick, *scans.flats(ref, value, exact)) == bool(further.any())
