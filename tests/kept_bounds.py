@@ -41,6 +41,7 @@ GROUPS = (
     "kernels",
     "launches",
     "features",
+    "related",
 )
 Pair = tuple[np.ndarray, np.ndarray]
 Case = Callable[[], Any]

@@ -22,3 +22,8 @@ def test_no_launch_has_moved(name: str) -> None:
 @pytest.mark.parametrize("name", cases("features"))
 def test_no_feature_has_moved(name: str) -> None:
     assert moved("features", name) == ""
+
+
+@pytest.mark.parametrize("name", cases("related"))
+def test_nothing_related_has_moved(name: str) -> None:
+    assert moved("related", name) == ""
