@@ -33,7 +33,7 @@ def some(x: Array) -> Array:
     return x[:: max(1, x.size // SAMPLE)]
 
 
-BLOCK = 2048
+BLOCK = 512
 """Elements whose largest is looked for only where one is larger than what was found before: this loop is vectorised."""
 
 
