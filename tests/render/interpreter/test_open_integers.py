@@ -14,7 +14,18 @@ import triton.language as tl
 from render.interpreter.builder import Builder
 from render.interpreter.builder.integers import truths
 from render.interpreter.handle import Handle
-from render.interpreter.open_integers import choices, compared, dot, ends, integer
+from render.interpreter.open_integers import (
+    CANDIDATES,
+    between,
+    choices,
+    compared,
+    dot,
+    ends,
+    integer,
+    moved,
+    selected_among,
+    told_apart,
+)
 from render.interpreter.session import Session
 from tests.support import rng, trials
 
@@ -418,3 +429,28 @@ def doubled(x: Handle) -> Handle:
     among = choices(x)
     assert among is not None
     return integer(2 * x.v, x.dtype, x.shape, (2 * lo, 2 * hi), frozenset(), SOFT, [2 * a for a in among])
+
+
+def spread(count: int, step: int = 2) -> Handle:
+    """So many candidates with gaps between them."""
+    among = [np.full((1, 1), step * k, np.int64) for k in range(count)]
+    return integer(among[0], tl.int64, (1,), (among[0], among[-1]), frozenset(), SOFT, among)
+
+
+@pytest.mark.parametrize("count", [CANDIDATES, CANDIDATES + 1])
+def test_as_many_candidates_as_may_be_are_told_apart_and_one_more_is_not(count: int) -> None:
+    few, x, three = count <= CANDIDATES, spread(min(count, CANDIDATES)), Handle(np.full((1, 1), 3), tl.int64, (1,))
+    assert (choices(spread(count)) is not None and len(choices(spread(count))) == count) == few
+    assert (told_apart([np.full(1, k) for k in range(count)]) is not None) == few
+    assert (between(np.zeros(1, np.int64), np.full(1, count - 1, np.int64)) is not None) == few
+    if not few:
+        two = integer(three.v, tl.int64, (1,), (three.v, three.v + 2), frozenset(), SOFT, [three.v, three.v + 2])
+        assert compared("eq", x, two)[1].all()  # too many pairs: the ends alone
+        assert selected_among(np.array([True]), np.array([True]), x, two) is None
+        assert moved(two, x, 4, three.v).open is None and moved(two, x, 4, three.v).taint
+        return
+    assert not compared("eq", x, three)[1].any() and compared("ne", x, three)[0].all()
+    found = selected_among(np.array([[True]]), np.array([[True]]), x, three)
+    assert found is not None and [int(a[0, 0]) for a in found] == [2 * k for k in range(count)]
+    places = choices(moved(three, x, 4, three.v))
+    assert places is not None and [int(p[0, 0]) for p in places] == [3 + 8 * k for k in range(count)]

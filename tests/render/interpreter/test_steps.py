@@ -38,3 +38,16 @@ def test_a_turn_of_a_while_counts_twice():
 def test_what_never_ends_is_given_up_whatever_the_budget(steps):
     with pytest.raises(Endless, match="still in program 1 of 1"):
         count(float("inf"), steps)
+
+
+@pytest.mark.parametrize("words", [(), ("enough",)])
+def test_who_stops_a_launch_is_told_where_it_was(words: tuple[str, ...]) -> None:
+    """Unless he says something of his own."""
+
+    def stop(*_: int) -> None:
+        raise KeyboardInterrupt(*words)
+
+    with pytest.raises(KeyboardInterrupt) as caught, Session(progress=stop):
+        counting[(3,)](torch.zeros(1), torch.zeros(1), 4.0)
+    (said,) = caught.value.args
+    assert said == words[0] if words else said.startswith("still in program") and "of 3" in said
