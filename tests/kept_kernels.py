@@ -18,6 +18,7 @@ import triton.language as tl
 from kept_bounds import Cases
 from triton.language.extra import libdevice
 
+from interval_ops.profiles.profile import CAUSES
 from render.interpreter.session import Session
 
 N = 32
@@ -312,8 +313,16 @@ TARGETS: dict[str, dict[str, Any]] = {
     "sm_90 in trees": {"device": "sm_90", "sum_order": "tree"},
     "any without arithmetic": {"device": "any", "mute": frozenset({"arith", "accumulation"})},
 }  # fmt: skip
+WAYS: dict[str, dict[str, Any]] = {
+    "values alone": {"device": "any", "interval": False}, "one program at a time": {"device": "any", "chunk": 1},
+    "the other way": {"device": "any", "choice": 1}, "midpoints": {"device": "any", "choice": -1},
+    "other numbers in lanes that are off": {"device": "any", "undefined": 3.0},
+    "one of the programs": {"device": "any", "programs": 1},
+    "nothing rounds": {"device": "any", "mute": frozenset(CAUSES)},
+}  # fmt: skip
+"""How a session may run, beside its target."""
 CASES: Cases = {
     f"{name} on {target}": (partial(_kept, run, options), 2.0**-20 if "product" in name else 2.0**-36)
     for name, run in RUNS.items()
-    for target, options in TARGETS.items()
+    for target, options in (TARGETS | WAYS).items()
 }

@@ -11,7 +11,7 @@ import torch
 import triton
 import triton.language as tl
 from kept_bounds import Cases
-from kept_kernels import TARGETS, N, Run, _data, _kept, _launch, _linear, _with_bounds, products
+from kept_kernels import TARGETS, WAYS, N, Run, _data, _kept, _launch, _linear, _with_bounds, products
 
 from render.interpreter.session import Session
 
@@ -183,7 +183,9 @@ def _many(session: Session) -> list[torch.Tensor]:
 
 
 RUNS["many"] = _many
-WITHOUT: dict[str, dict[str, Any]] = TARGETS | {"any with no contraction": {"device": "any", "fp_contraction": "off"}}
+WITHOUT: dict[str, dict[str, Any]] = (
+    TARGETS | WAYS | {"any with no contraction": {"device": "any", "fp_contraction": "off"}}
+)
 CASES: Cases = {
     f"{name} on {target}": (
         partial(_kept, run, options),
