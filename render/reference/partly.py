@@ -29,11 +29,13 @@ MUCH = 16
 """Elements computed per element of inputs and outputs from which on a part is worth a run of its own."""
 _GO_ON = of_form(Form.MOVE, Form.ORDER, Form.CAST) | MULTILINEAR | {"add", "sub", "rsub", "mul", "copy"}
 _BY_NUMERATOR = frozenset(["div"])
+_OF_TWO = frozenset(["add", "sub", "rsub", "mul", "div"])
 
 
 @dataclass
 class LeastErrors:
-    """Of one run: results of `least` elements or more that are made of exact operands are left out."""
+    """Of one run: results of `least` elements or more that are made of exact operands, or of two tensors by an element
+    of each, are left out."""
 
     least: float = math.inf
 
@@ -46,7 +48,8 @@ class LeastErrors:
             return [_of_result(op, x, dtype, unit) for x in values]
         if op.adds or op.name not in _GO_ON:
             op.errors = {i: e for i, e in op.errors.items() if op.name in _BY_NUMERATOR and i == 0}
-        return [None] * len(values) if made >= self.least and not op.errors else None
+        apart = op.name in _OF_TWO and len(op.tensors) > 1
+        return [None] * len(values) if made >= self.least and (apart or not op.errors) else None
 
 
 def _of_result(op: Movable, value: Any, dtype: Any, unit: Unit) -> torch.Tensor | None:
