@@ -207,6 +207,4 @@ def cast_error(x: torch.Tensor, dtype: torch.dtype, error: torch.Tensor | None =
         return None
     if error is None:
         return passes.lost_in(x.detach().double(), x.detach().to(dtype).double(), fmt.u, fmt.half_subnormal)
-    lost = x.to(dtype).double() != x
-    rounding = fmt.u * (x.abs() + error) + fmt.half_subnormal
-    return torch.where(lost, rounding, torch.minimum(rounding, error))
+    return passes.lost_beside(x.detach().double(), x.detach().to(dtype).double(), error, fmt.u, fmt.half_subnormal)

@@ -118,6 +118,21 @@ def lost_in(x: torch.Tensor, back: torch.Tensor, u: float, floor: float) -> torc
     return out if cast(flat(x.contiguous()), flat(back.contiguous()), u, floor, flat(out)) else None
 
 
+def lost_beside(x: torch.Tensor, back: torch.Tensor, error: torch.Tensor, u: float, floor: float) -> torch.Tensor:
+    """u (|x| + error) + floor where a cast gave another number, and at most the error elsewhere."""
+    out = torch.empty(torch.broadcast_shapes(x.shape, error.shape), dtype=F64)
+    value, cut, moved = (flat(y.expand(out.shape).contiguous()) for y in (x, back, error.detach()))
+    cast_beside(value, cut, moved, u, floor, flat(out))
+    return out
+
+
+@compiled
+def cast_beside(value, back, error, u, floor, out):  # type: ignore[no-untyped-def]
+    for i in range(out.size):
+        rounding = u * (abs(value[i]) + error[i]) + floor
+        out[i] = rounding if back[i] != value[i] or not rounding >= error[i] else error[i]
+
+
 @compiled
 def cast(value, back, u, floor, out):  # type: ignore[no-untyped-def]
     lost = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -11,7 +12,7 @@ import pytest
 import torch
 from oracle_zoo import oracle
 
-from render.reference.local_error import Unit, local_error
+from render.reference.local_error import TORCH_FORMATS, Unit, cast_error, local_error
 from tests.support import rng, trials
 
 aten = torch.ops.aten
@@ -123,3 +124,18 @@ def test_a_loss_of_chosen_elements_is_proved(reduction: str) -> None:
     lo, hi = (np.atleast_1d(end) for end in known.ends(0))
     assert all(Fraction(float(a)) <= y <= Fraction(float(b)) for a, b, y in zip(lo, hi, wanted, strict=True))
     assert known.proved(0).all() and float((hi - lo).max()) < 1e-11
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float8_e5m2])
+def test_casts_of_moved_values_are_those_of_tensor_expressions(dtype):
+    g = torch.Generator().manual_seed(0)
+    x, e = torch.randn(4, 50, generator=g, dtype=torch.float64), torch.rand(4, 50, generator=g, dtype=torch.float64)
+    x[0], e = x[0].to(dtype).double(), e * 1e-3 * x.abs()
+    x[1, :3] = torch.tensor([math.inf, math.nan, 1e300])
+    e[2, :3], e[0, :9] = torch.tensor([math.inf, math.nan, 0.0]), 0.0
+    fmt = TORCH_FORMATS[dtype]
+    for value, error in ((x, e), (x.T, e.T), (x[:, :1], e[:, :1]), (x, e[:, :1])):
+        rounding = fmt.u * (value.abs() + error) + fmt.half_subnormal
+        lost = value.to(dtype).double() != value
+        wanted = torch.where(lost, rounding, torch.minimum(rounding, error))
+        assert np.array_equal(cast_error(value, dtype, error).numpy(), wanted.numpy(), equal_nan=True)
