@@ -158,6 +158,43 @@ def undecided(x, counts, out, W: tl.constexpr):
     tl.store(out + pid * W + tl.arange(0, W), turns + left + tl.arange(0, W))
 
 
+@triton.jit
+def moved_block(x, counts, out, W: tl.constexpr):
+    pid = tl.program_id(0)
+    block = tl.make_block_ptr(x, (1024,), (1,), (pid,), (W,), (0,))
+    total = tl.zeros([W], tl.float32)
+    kind: tl.constexpr = 3
+    for _ in range(tl.load(counts + pid)):
+        total = total * 0.5 + tl.load(block)
+        block = tl.advance(block, (kind,))
+    tl.store(out + pid * W + tl.arange(0, W), total + tl.load(block))
+
+
+@triton.jit
+def nested_tuples(x, counts, out, W: tl.constexpr):
+    pid = tl.program_id(0)
+    state = (tl.load(x + pid), (tl.zeros([W], tl.float32), pid))
+    i = 0
+    while i < tl.load(counts + pid):
+        state = (state[0] * 0.5 + i, (state[1][0] + state[0], state[1][1] + 2))
+        i += 1
+    tl.store(out + pid * W + tl.arange(0, W), state[0] + state[1][0] * state[1][1])
+
+
+@triton.jit
+def leaves_early(x, counts, out, W: tl.constexpr):
+    pid = tl.program_id(0)
+    i = tl.arange(0, W)
+    best = tl.load(x + pid + i)
+    turn = 0
+    while (turn < 9) and (tl.max(best) < tl.load(counts + pid)):
+        best = tl.maximum(best * 1.5, turn + 0.25)
+        turn += 1
+        if turn == 7:
+            best += 1.0
+    tl.store(out + pid * W + i, best + turn)
+
+
 KERNELS = [
     while_scalar, for_block, nested, helper_and_branch, moved_pointers_and_stores, first_bound_inside,
     divides_by_what_is_left, sums_of_dots, rescaled_dots, atomics, tuples, undecided,
@@ -182,8 +219,10 @@ COUNTS = {
 }
 
 
-@pytest.mark.parametrize("counts", COUNTS)
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.fn.__name__)
+CASES = [(k, c) for k in KERNELS for c in COUNTS] + [(k, "few") for k in (moved_block, nested_tuples, leaves_early)]
+
+
+@pytest.mark.parametrize(("kernel", "counts"), CASES, ids=lambda k: k if isinstance(k, str) else k.fn.__name__)
 def test_together_as_alone(kernel, counts):
     out, envelope, findings, taints, _ = run(kernel, COUNTS[counts])
     alone, own, its_findings, its_taints, _ = run(kernel, COUNTS[counts], chunk=1)
