@@ -42,6 +42,7 @@ GROUPS = (
     "launches",
     "features",
     "related",
+    "combined",
 )
 Pair = tuple[np.ndarray, np.ndarray]
 Case = Callable[[], Any]

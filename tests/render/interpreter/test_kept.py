@@ -27,3 +27,8 @@ def test_no_feature_has_moved(name: str) -> None:
 @pytest.mark.parametrize("name", cases("related"))
 def test_nothing_related_has_moved(name: str) -> None:
     assert moved("related", name) == ""
+
+
+@pytest.mark.parametrize("name", cases("combined"))
+def test_nothing_combined_has_moved(name: str) -> None:
+    assert moved("combined", name) == ""
