@@ -344,7 +344,10 @@ def _walked(
     walk.mode.release()
     if not tape and [x.dtype for x in exact.mode.drawn] != [x.dtype for x in walk.mode.drawn]:
         return walk.mode.drawn
-    precision = cache(lambda: declared(sides.target, sides.reference, pairs, sides.inputs, sides.seed))
+    may = exact.may_declare or walk.may_declare  # both ran all code that might
+    precision = cache(
+        lambda: declared(sides.target, sides.reference, pairs, sides.inputs, sides.seed) if may else _none
+    )
     if wanted:
         near = all(sights[at].near() for at in wanted)
         own = ExactWalk(sides.reference, "reference", pairs, of_own, wanted, own=True, errors=not near, linear=linear)
@@ -364,6 +367,11 @@ def _walked(
     look(list(open_.values()), pairs, sides.reference, lambda key: precision()(key))
     choices_within_rounding(sides, pairs, sights, lambda key: precision()(key))
     return causes, notes
+
+
+def _none(key: Key) -> float:
+    """No border has a precision that autocast declares."""
+    return 0.0
 
 
 def _bounded(

@@ -203,6 +203,7 @@ class ExactWalk(RegionWalk):
         self.own = own
         self.held = _memory_of(self.model.module)
         self.mode = ShadowMode(MOVES if errors else None)
+        self.switched = False
         self.drawn: dict[Key, tuple[torch.dtype, ...]] = {}
         """Types of the random numbers that were drawn up to a border."""
 
@@ -213,6 +214,14 @@ class ExactWalk(RegionWalk):
 
     def known(self, key: Key) -> bool:
         return key in self.linear
+
+    def entered(self, key: Key) -> None:
+        self.switched |= torch.is_autocast_enabled("cpu")
+
+    @property
+    def may_declare(self) -> bool:
+        """Whether autocast may have declared anything of what ran: it was on at a module, or something is narrow."""
+        return self.switched or self.mode.narrow
 
     def _border(self, pair: Pair, tensors: Tensors) -> None:
         self.drawn[pair.key] = tuple(x.dtype for x in self.mode.drawn)

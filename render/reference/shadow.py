@@ -148,7 +148,8 @@ class ShadowMode(TorchDispatchMode):
         self.decides = decides
         self.round_scalars = round_scalars
         self.shadows = Shadows(unit.inputs if unit else 0.0)
-        self.estimated = False
+        self.estimated = self.narrow = False
+        """Whether an error was an estimate; whether something of 16 bits or less was made."""
         self._least = LeastErrors()
         self.notes: list[str] = []
         self.drawn: list[torch.Tensor] = []
@@ -277,6 +278,7 @@ class ShadowMode(TorchDispatchMode):
         for x in (x for x in inputs if mutable and is_float(x)):
             self.shadows.keep(x)
         out = func(*args, **kwargs)
+        self.narrow = self.narrow or any(x.dtype.itemsize < 4 for x in leaves_of(out) if is_float(x))
         if mutable:
             self._drop_reinterpreted(func, args)
         if self.decides and any(map(is_float, inputs)):

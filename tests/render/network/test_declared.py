@@ -12,6 +12,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import render
+from render.network import compare
+from render.network.walks import ExactWalk
 
 WIDTH = 16
 
@@ -179,3 +181,27 @@ def test_the_source_of_a_compiled_model_declares():
     mine, theirs = sides("product", autocast=torch.bfloat16)
     found = render.compare_models(torch.compile(mine, backend="eager"), theirs, given())
     assert (found.label, found.first) == ("Type-I", None), found.message
+
+
+KINDS = ["product", "two products", "written out", "attention", "elementwise", "cell"]
+SWITCHED = [{}, {"autocast": torch.bfloat16}, {"autocast": torch.float16}, {"half": True}]
+
+
+@pytest.mark.parametrize("told", SWITCHED, ids=lambda told: str(*told.values()) or "plain")
+@pytest.mark.parametrize("work", KINDS)
+@pytest.mark.parametrize("outside", [False, True])
+def test_the_walks_know_where_nothing_is_declared(monkeypatch, work, told, outside):
+    """Every unit that the models declare when they are run for it is one that may be there by what the walks saw."""
+    may, seen, units = ExactWalk.may_declare.fget, [], []
+    monkeypatch.setattr(ExactWalk, "may_declare", property(lambda w: bool(seen.append(may(w))) or w.side == "target"))
+    monkeypatch.setattr(compare, "look", lambda sights, pairs, model, of: units.extend(map(of, pairs)))
+    wrong, right = sides(work, **told)
+    with torch.no_grad():
+        wrong.into.weight.mul_(1 + 2.0**-8)  # everything differs
+    with torch.autocast("cpu", torch.bfloat16) if outside else contextlib.nullcontext():
+        render.compare_models(wrong, right, torch.randn(3, WIDTH))
+    assert units and (any(seen) or not any(units))
+    if "autocast" in told and work in ("product", "cell"):
+        assert any(units)
+    if not told and not outside:
+        assert not any(seen)
