@@ -12,6 +12,8 @@ import numpy as np
 
 from interval_ops.compiled import compiled, inlined
 
+LARGEST = float(np.finfo(np.float64).max)
+
 
 def flats(*arrays: np.ndarray) -> list[Any]:
     """One-dimensional, contiguous, float64, and not to be written to; a view where that is possible."""
@@ -32,6 +34,46 @@ def off(y, exact, times, u, floor):  # type: ignore[no-untyped-def]
         if gap < np.inf and gap > times * (u * abs(exact[i]) + floor):
             return True
     return False
+
+
+@compiled
+def exceeds(error, exact, times, u, floor):  # type: ignore[no-untyped-def]
+    """Whether an error exceeds times (u |exact| + floor)."""
+    for i in range(error.size):
+        most = times * (u * abs(exact[i]) + floor)
+        if error[i] > most:
+            return True
+    return False
+
+
+@compiled
+def further(error, allowed, times):  # type: ignore[no-untyped-def]
+    """Whether times error / allowed exceeds times, for an error above 0."""
+    for i in range(error.size):
+        used = times * error[i] / allowed[i]
+        if error[i] > 0 and used > times:
+            return True
+    return False
+
+
+@compiled
+def distances(y, exact, out):  # type: ignore[no-untyped-def]
+    """|y - exact| into `out`, at most the largest number, and 0 where one of the two is not finite."""
+    for i in range(out.size):
+        gap = min(abs(y[i] - exact[i]), LARGEST)
+        out[i] = gap if abs(y[i]) < np.inf and abs(exact[i]) < np.inf else 0.0
+
+
+@compiled
+def differing(y, ref, exact, lo, hi, u, floor):  # type: ignore[no-untyped-def]
+    """(whether a |y - ref| exceeds u |exact| + floor, whether one does where [lo, hi] is without 0, or exact is 0)."""
+    found = False
+    for i in range(y.size):
+        if abs(y[i] - ref[i]) > u * abs(exact[i]) + floor:
+            found = True
+            if not (lo[i] <= 0.0 <= hi[i] and exact[i] != 0):
+                return True, True
+    return found, False
 
 
 @compiled
@@ -308,10 +350,12 @@ def hollow(y, ref, exact, ends, width, differs, wide, out):  # type: ignore[no-u
     least `wide` of the largest |exact| of the row of `width` elements."""
     lo, hi = ends
     for first in range(0, exact.size, width):
-        most = -1.0
-        for i in range(first, first + width):
-            size = abs(exact[i])
+        most, zeros = -1.0, 0
+        for i in range(first, first + width):  # without a branch: hardly ever is there one
             out[i] = False
+            zeros += (lo[i] <= 0.0) & (hi[i] >= 0.0)
+        for i in range(first, first + width if zeros else first):
+            size = abs(exact[i])
             if not (lo[i] <= 0.0 <= hi[i] and 0.0 < size < np.inf and abs(y[i] - ref[i]) >= differs * size):
                 continue
             if most < 0:

@@ -34,6 +34,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from interval_ops import scans
 from interval_ops.formats.model import FORMATS
 from render.entry.execution import Execution, on_cpu
 from render.explain.study import Study
@@ -43,7 +44,7 @@ from render.interpreter.types import format_of
 from render.reference.local_error import TORCH_FORMATS
 from render.reference.oracle import Oracle
 from render.reference.shadow import Made
-from render.result.blockwise import blocks, flat
+from render.result.blockwise import blocks, every, flat, some
 from render.result.decision import Case, compare
 from render.result.errors import RenderError, UnsupportedOp
 from render.result.records import Instability
@@ -74,9 +75,8 @@ class Suspect:
     @property
     def above(self) -> bool:
         """Whether one is above the limit."""
-        pairs = ((flat(self.error, at), flat(self.allowed, at)) for at in blocks(self.error.size))
-        with np.errstate(all="ignore"):
-            return any(((error > 0) & (LIMIT * error / allowed > LIMIT)).any() for error, allowed in pairs)
+        pairs = (scans.flats(flat(self.error, at), flat(self.allowed, at)) for at in blocks(self.error.size))
+        return any(scans.further(error, allowed, LIMIT) for error, allowed in pairs)
 
     def chosen(self) -> list[tuple[int, ...]]:
         """The elements to look at, worst first."""
@@ -218,8 +218,6 @@ def _floor(case: Case) -> float:
 
 def _far(case: Case) -> bool:
     """Whether any finite |v - E| is to be asked about: one look at each element, before masks and E's own error."""
-    from interval_ops import scans
-
     if case.mismatch or case.unruled or case.fmt is None or case.ref_fmt is None:
         return False  # eigenvectors have any sign, and random numbers any value
     pairs = (scans.flats(flat(case.value, at), flat(case.exact, at)) for at in blocks(case.value.size))
@@ -233,28 +231,29 @@ def _errors(case: Case, less_own: bool = True) -> np.ndarray | None:
     """
     if case.mismatch or case.fmt is None or case.ref_fmt is None:
         return None
-    masks, ends = compare(case), case.exact_ends() if less_own else None
-    found = np.empty(case.exact.shape)
+    masks, found = compare(case), np.empty(case.exact.shape)
+    ends = case.exact_ends() if less_own else None
     for at in blocks(found.size):
-        value, exact, stored, settled = (flat(x, at) for x in (case.value, case.exact, masks.stored, masks.settled))
-        counts = stored & ~settled & np.isfinite(exact) & np.isfinite(value)
-        if case.moved is not None:
-            counts &= ~flat(np.broadcast_to(case.moved, found.shape), at)
-        with np.errstate(invalid="ignore"):
-            error = np.abs(value - exact)
-            if ends is not None:
-                lo, hi = (flat(x, at) for x in ends)
+        value, exact = scans.flats(flat(case.value, at), flat(case.exact, at))
+        error = found.reshape(-1)[at]
+        scans.distances(value, exact, error)
+        if ends is not None:
+            lo, hi = (flat(x, at) for x in ends)
+            with np.errstate(invalid="ignore"):
                 error -= np.nan_to_num((hi - lo) / 2, nan=np.inf, posinf=np.inf)
-            error = np.nan_to_num(error, nan=0.0)
-        found.reshape(-1)[at] = np.maximum(np.where(counts, error, 0.0), 0)
+            np.maximum(error, 0.0, out=error)
+    if not every(masks.stored) or some(masks.settled):
+        found[~masks.stored | masks.settled] = 0.0
+    if case.moved is not None:
+        found[np.broadcast_to(case.moved, found.shape)] = 0.0
     return found
 
 
 def _asked(case: Case, error: np.ndarray) -> bool:
     """Whether an element is off by so many roundings of itself that the reference is run."""
     u, floor = _finest(case), _floor(case)
-    pairs = ((flat(error, at), flat(case.exact, at)) for at in blocks(error.size))
-    return any((e > ASKED_FROM * (u * np.abs(exact) + floor)).any() for e, exact in pairs)
+    pairs = (scans.flats(flat(error, at), flat(case.exact, at)) for at in blocks(error.size))
+    return any(scans.exceeds(e, exact, ASKED_FROM, u, floor) for e, exact in pairs)
 
 
 def declared(study: Study, run: Execution) -> float:

@@ -40,10 +40,10 @@ def decided(references: References, places: Sequence[int], cases: Sequence[Case]
     for case, place in zip(cases, places, strict=True):
         if not _apart_at_all(case):
             continue
-        at = differing(case)
-        zero = at.any() and not (at & ~_holds_zero(case)).any()
-        if zero and not (at & ~_hollow(references, place, case)).any():
-            return _said(case, at, "zero lies in each of their bounds")
+        if _zero_in_all(case):
+            at = differing(case)
+            if not (at & ~_hollow(references, place, case)).any():
+                return _said(case, at, "zero lies in each of their bounds")
         at = suspects(case)
         if at.any() and (at := at & _hollow(references, place, case)).any():
             return _said(case, at, "their bounds would hold what inputs off by half give")
@@ -54,7 +54,7 @@ def _apart_at_all(case: Case) -> bool:
     """Whether any element differs as `differing` or `suspects` ask: one look at each."""
     if case.mismatch or case.fmt is None or case.ref_fmt is None:
         return False
-    u, floor = max(case.fmt.u, case.ref_fmt.u), max(case.fmt.half_subnormal, case.ref_fmt.half_subnormal)
+    u, floor = _rounding(case)
     got = case.value if case.device is None else case.device
     for at in blocks(got.size):
         y, ref, exact = scans.flats(flat(got, at), flat(case.ref, at), flat(case.exact, at))
@@ -75,17 +75,29 @@ def _apart(case: Case) -> np.ndarray:
     return found
 
 
-def _holds_zero(case: Case) -> np.ndarray:
-    """Where zero lies in the bound and E is another number."""
-    found: np.ndarray = (case.lo <= 0) & (case.hi >= 0) & (case.exact != 0)
+def _zero_in_all(case: Case) -> bool:
+    """Whether there are elements that differ, and zero lies in the bound of each, beside an E of another number."""
+    u, floor, got, found = *_rounding(case), case.value if case.device is None else case.device, False
+    for at in blocks(got.size):
+        y, ref, exact, lo, hi = scans.flats(*(flat(x, at) for x in (got, case.ref, case.exact, case.lo, case.hi)))
+        here, other = scans.differing(y, ref, exact, lo, hi, u, floor)
+        if other:
+            return False
+        found = found or here
     return found
+
+
+def _rounding(case: Case) -> tuple[float, float]:
+    """(u, half a subnormal) of the coarser output."""
+    assert case.fmt is not None and case.ref_fmt is not None
+    return max(case.fmt.u, case.ref_fmt.u), max(case.fmt.half_subnormal, case.ref_fmt.half_subnormal)
 
 
 def differing(case: Case) -> np.ndarray:
     """Elements that differ by more than one rounding of the coarser output."""
     if case.mismatch or case.fmt is None or case.ref_fmt is None:
         return np.zeros(case.value.shape, bool)
-    u, floor = max(case.fmt.u, case.ref_fmt.u), max(case.fmt.half_subnormal, case.ref_fmt.half_subnormal)
+    u, floor = _rounding(case)
     with np.errstate(invalid="ignore"):
         found: np.ndarray = _apart(case) > u * np.abs(case.exact) + floor
     return found

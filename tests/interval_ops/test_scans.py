@@ -180,3 +180,25 @@ def test_what_a_bound_hides_beside_its_row(seed: int) -> None:
     flat = scans.flats(y, ref, exact, lo, hi)
     scans.hollow(*flat[:3], (flat[3], flat[4]), 3, 1e-4, 0.1, out)
     assert np.array_equal(out.reshape(2, 3), expected)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_errors_and_differences_are_those_of_array_expressions(seed: int) -> None:
+    value, a, b, ref, exact = drawn(seed)
+    lo, hi = np.fmin(a, b), np.fmax(a, b)
+    with np.errstate(all="ignore"):
+        out = np.empty(value.size)
+        scans.distances(*scans.flats(value, exact), out)
+        counts = np.isfinite(value) & np.isfinite(exact)
+        error = np.where(counts, np.nan_to_num(np.abs(value - exact), nan=0.0), 0.0)
+        assert np.array_equal(out, error)
+        rounded = 8.0 * (1e-7 * np.abs(exact) + 1e-30)
+        assert scans.exceeds(*scans.flats(error, exact), 8.0, 1e-7, 1e-30) == bool((error > rounded).any())
+        allowed = np.abs(np.where(np.isnan(ref), 0.0, ref))
+        above = (error > 0) & (8.0 * error / allowed > 8.0)
+        assert scans.further(*scans.flats(error, allowed), 8.0) == bool(above.any())
+        differs = np.abs(value - ref) > 1e-7 * np.abs(exact) + 1e-30
+        zero = (lo <= 0) & (hi >= 0) & (exact != 0)
+        found = scans.differing(*scans.flats(value, ref, exact, lo, hi), 1e-7, 1e-30)
+        assert found[1] == bool((differs & ~zero).any())
+        assert found[0] == bool(differs.any())
