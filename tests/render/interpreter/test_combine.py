@@ -12,7 +12,9 @@ import witness_zoo
 from support import rng
 
 from render.interpreter.combine import Linear, chooses, componentwise, linear_recurrence, selection
+from render.interpreter.handle import Handle
 from render.interpreter.merged_moments import Welford, welford
+from render.interpreter.reduce import _has_nan
 from render.interpreter.session import Session
 
 M, N = 8, 16
@@ -301,3 +303,13 @@ def test_a_value_equals_itself_unless_it_is_nan() -> None:
     assert lo[2].tolist() == hi[2].tolist() == [2] * 4
     for k, z in enumerate(torch.log(x * 1.1 - 1e9 * (x > 1))):
         assert lo[3, k] <= (1.0 if z.isnan() else 2.0) <= hi[3, k]
+
+
+@pytest.mark.parametrize(("ends", "nan"), [((1.0, 1.0), False), ((np.nan, np.nan), True), ((1.0, np.nan), True),
+                                           ((-np.inf, np.inf), False), (None, False)])  # fmt: skip
+def test_an_operand_is_nan_where_a_bound_is(ends: tuple[float, float] | None, nan: bool) -> None:
+    """A bound that is NaN says that nothing is known, whatever came out."""
+    lo, hi = (None, None) if ends is None else (np.array([[0.0, e]]) for e in ends)
+    assert _has_nan(Handle(np.array([[0.0, 1.0]]), tl.float32, (2,), lo, hi)) == nan
+    assert _has_nan(Handle(np.array([[0.0, np.nan]]), tl.float32, (2,)))
+    assert not _has_nan(Handle(np.array([[0, 1]]), tl.int32, (2,)))

@@ -88,6 +88,7 @@ PURE = {
     "looped": (looped, 10000**-0.75), "logged": (logged, 2**-0.5),
     "numpy": (lambda x: (float(x[0]), ones(np.sqrt(2.0 / x.shape[0] / 3)))[1], math.sqrt(1 / 3)),
     "finfo": (lambda x: (float(x[0]), ones(torch.finfo(torch.float16).max / 7.0))[1], 65504 / 7),
+    "names of sizes": (lambda x: sizes_apart(x), 2 / 11 * 2 / 0.3),
     "lambda": (lambda x: (float(x[0]), ones((lambda d: 1 / d)(x.numel() + 1)))[1], 1 / 3),
 }  # fmt: skip
 
@@ -103,7 +104,52 @@ def clipped(x):
     return ones(min(1.0, 1.0 / (norm + 1e-6)))
 
 
+def taken_again(x):
+    s = float(x[0]) * 3
+    z = s + 1
+    s = 0.25
+    return ones(z) if s else x
+
+
+def taken_apart(x):
+    m = float(x[0])
+    a, c = 3 * m, m + 4
+    z = c / 7
+    a = c = 0.25
+    return ones(z) if a + c else x
+
+
+def grown(x):
+    s = float(x[0])
+    s *= 2
+    s += 1.5
+    z = s / 3
+    s = 0.25
+    return ones(z) if s else x
+
+
+def annotated(x):
+    m = float(x[0])
+    s: float = m + 0.5
+    if (t := s / 3) > 0:
+        z = t * 7
+    s = t = 0.25
+    return ones(z) if s + t else x
+
+
+def sizes_apart(x):
+    float(x[0])
+    (n,) = x.size()
+    z = n / 11
+    (d,) = x.shape
+    y = z * d / 0.3
+    n = d = 7
+    return ones(y) if n + d else x
+
+
 OPEN = {  # as a function of the element
+    "taken again": (taken_again, lambda t: 3 * t + 1), "taken apart": (taken_apart, lambda t: (t + 4) / 7),
+    "grown": (grown, lambda t: (2 * t + 1.5) / 3), "annotated": (annotated, lambda t: (t + 0.5) / 3 * 7),
     "over": (lambda x: ones(float(x[0]) / 127), lambda t: t / 127),
     "step": (step, lambda t: 255 / (2 - t)), "clipped": (clipped, lambda t: min(1.0, 1 / (t + 1e-6))),
     "root": (lambda x: ones(1 / np.sqrt(float(x[0]) + 1e-5)), lambda t: (t + 1e-5) ** -0.5),
