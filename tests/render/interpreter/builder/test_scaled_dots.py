@@ -67,3 +67,29 @@ def test_the_exact_product_lies_inside(left: str, right: str, device: str) -> No
     assert np.all((envelope.lo <= want) & (want <= envelope.hi))
     assert np.all((envelope.lo <= out.numpy()) & (out.numpy() <= envelope.hi))
     assert np.median((envelope.hi - envelope.lo) / (np.abs(x) @ np.abs(y) + 1)) < 2.0**-8
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_bounds_of_an_operand_are_in_the_product(scaled: bool) -> None:
+    """Both ends of a bf16 operand, and the value lane alone as it is without bounds."""
+    g = rng(183)
+    a, x = random_bytes(g, "e4m3", (M, K), 1)
+    p, q = (np.full((rows, K // 32), e, np.uint8) for rows, e in ((M, 126), (N, 129)))
+    b = torch.from_numpy(g.integers(-8, 9, (K, N)) / 4.0).bfloat16()
+    lo, hi = b.double().numpy() - 0.25, b.double().numpy() + 0.25
+    results = []
+    for interval in (True, False):
+        out, given = torch.empty(M, N), b.clone()
+        with Session(device="sm_100", interval=interval) as session:
+            if interval:
+                session.memory.carry(given, lo, hi, frozenset())
+            tensors = [torch.from_numpy(t) for t in (a, p)] + [given, torch.from_numpy(q), out]
+            scaled_kernel[(1,)](*tensors, "e4m3", "bf16", M, N, K, K, K // 32, scaled)
+        results.append(out.clone())
+        if interval:
+            found = session.envelope(out)
+    assert torch.equal(*results)
+    assert found is not None and not found.taints
+    for end in (lo, hi):
+        exact = 1.0 + (x / 2) @ (end * (4.0 if scaled else 1.0))
+        assert ((found.lo <= exact) & (exact <= found.hi)).all()
