@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
+from render.interpreter.hosted.decisions import by_array
+from render.interpreter.hosted.mathematics import math_functions as math_functions
 from render.interpreter.hosted.numbers import Ends, LeftNumbers
 from render.interpreter.hosted.numbers import Number as Number
-from render.interpreter.hosted.numbers import math_functions as math_functions
 
 
 class LeftErrors(LeftNumbers):
@@ -41,6 +45,20 @@ class LeftErrors(LeftNumbers):
             return [self.told(y) for y in x]
         found = self.known.get(x) if type(x) is float else None
         return x if found is None else Number(x, found, self)
+
+
+def arrays(
+    plain: Callable[..., Any], is_off: Callable[[torch.Tensor], bool], estimate: Callable[[], None]
+) -> Callable[..., Any]:
+    """`Tensor.numpy`, as which values leave at once: `estimate` is called where the reference goes on by values that
+    are off, as nobody sees whether their error leaves that open."""
+
+    def array(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if is_off(x) and by_array(sys._getframe(1)) is not None:
+            estimate()
+        return plain(x, *args, **kwargs)  # the user's call
+
+    return array
 
 
 def _around(value: float, error: float) -> Ends:

@@ -28,7 +28,8 @@ import torch
 
 from render.entry.target import is_tool_file
 from render.front.script import CalledFloat
-from render.interpreter.hosted.numbers import ARITHMETIC, Ends, LeftNumbers, math_functions
+from render.interpreter.hosted.mathematics import math_functions
+from render.interpreter.hosted.numbers import ARITHMETIC, Ends, LeftNumbers
 from render.interpreter.hosted.overloads import HostSite, host_site
 from render.interpreter.scope import PatchScope
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,10 @@ from interval_ops.formats.model import FP64
 from render.interpreter.arriving import arrived
 from render.interpreter.host import HostTracker
 from render.interpreter.hosted.call import host_profile, values
-from render.interpreter.hosted.numbers import Ends, LeftNumbers, Number, math_functions
+from render.interpreter.hosted.dataflow import Carried
+from render.interpreter.hosted.expressions import extreme
+from render.interpreter.hosted.mathematics import math_functions
+from render.interpreter.hosted.numbers import Ends, LeftNumbers, Number
 from render.interpreter.hosted.optimisers import of_optimiser
 from render.interpreter.hosted.overloads import is_plain
 from render.interpreter.memory import Envelope
@@ -47,7 +50,11 @@ def watch(scope: PatchScope, tracker: HostTracker) -> None:
         numbers.last, numbers.kept, numbers.inside = None, True, inside
         value = item(self)  # the user's call
         ends, numbers.last, numbers.kept, numbers.inside = numbers.last, None, False, False
-        return value if ends is None or not isinstance(value, float) else Number(value, ends, numbers)
+        if ends is None or not isinstance(value, float):
+            return value
+        if not inside:
+            numbers.goes(ends, value, Carried.NUMBER, sys._getframe(1))
+        return Number(value, ends, numbers)
 
     def integer(self: torch.Tensor) -> int:
         value = number(self) if _asked_outside(tracker) else None
@@ -63,6 +70,7 @@ def watch(scope: PatchScope, tracker: HostTracker) -> None:
         known = _open(tracker, self) if _asked_outside(tracker) else None
         if known is not None:
             _as_bytes(tracker, self, known)
+            tracker.numbers.goes(Ends(0.0, 1.0, known.taints), None, Carried.ARRAY, sys._getframe(1))
         found = numpy_(self, *args, **kwargs)  # the user's call
         if not tracker.is_paused and _asked_outside(tracker) and is_plain(self):
             with tracker.silent():
@@ -84,25 +92,10 @@ def watch(scope: PatchScope, tracker: HostTracker) -> None:
     scope.set(tensor, "__reduce_ex__", reduced)
     scope.set(tensor, "__int__", integer)
     scope.update(math, math_functions())
-    scope.update(_adafactor, {plain.__name__: _extreme(plain, numbers) for plain in (max, min)})
+    scope.update(_adafactor, {plain.__name__: extreme(plain) for plain in (max, min)})
     for name in ("tensor", "as_tensor", "asarray", "from_numpy", "frombuffer"):
         _watch_maker(scope, name, tracker)
     _watch_one_hot(scope, tracker)
-
-
-def _extreme(plain: Callable[..., Any], numbers: LeftNumbers) -> Callable[..., Any]:
-    """max and min of numbers, which rise in every one of them: no branch, though Python compares."""
-
-    def found(*given: Any) -> Any:
-        if not any(isinstance(x, Number) for x in given):
-            return plain(*given)
-        ends = [x.ends if isinstance(x, Number) else Ends(float(x), float(x)) for x in given]
-        taint = NO_TAINT.union(*(e.taint for e in ends))
-        return Number(
-            plain(map(float, given)), Ends(plain(e.lo for e in ends), plain(e.hi for e in ends), taint), numbers
-        )
-
-    return found
 
 
 def _watch_maker(scope: PatchScope, name: str, tracker: HostTracker) -> None:
@@ -175,6 +168,8 @@ def _listed(numbers: LeftNumbers, values: Any, tensor: torch.Tensor, known: Enve
     if not tensor.is_floating_point():
         numbers.branch("integers that rounding leaves open")
         return values
+    numbers.begin()
+    numbers.goes(Ends(0.0, 1.0, known.taints), None, Carried.NUMBER, sys._getframe(2))
     wide = known.lo.shape == tuple(tensor.shape)
 
     def build(v: Any, lo: Any, hi: Any) -> Any:

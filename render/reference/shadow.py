@@ -26,7 +26,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from render.entry.execution import default_dtype as default_dtype
 from render.entry.kernels import ShadowedKernels as ShadowedKernels
-from render.entry.left_errors import LeftErrors, Number, math_functions
+from render.entry.left_errors import LeftErrors, Number, arrays, math_functions
 from render.ops.aten import Form, of_form
 from render.ops.nested import leaves_of, mapped, refilled
 from render.ops.parts import dispatches as dispatches
@@ -170,12 +170,13 @@ class ShadowMode(TorchDispatchMode):
         self._plain += [(torch, n, getattr(torch, n)) for n in ("tensor", "as_tensor")]
         like = torch.Tensor.new_tensor
         item = torch.Tensor.item
-        self._plain += [(torch.Tensor, "item", vars(torch.Tensor).get("item"))]
+        self._plain += [(torch.Tensor, n, vars(torch.Tensor).get(n)) for n in ("item", "numpy")]
         self._plain += [(math, n, getattr(math, n)) for n in math_functions()]
         torch.Tensor.new_tensor = lambda x, *a, **k: self._come_back(partial(like, x), *a, **k)  # type: ignore[method-assign]
         told = self.left.told
         setattr(torch.Tensor, "tolist", lambda x: told(tolist(self._leaving(x) if is_float(x) else x)))  # noqa: B010
         setattr(torch.Tensor, "item", lambda x: self._told_if_seen(item, x))  # noqa: B010
+        setattr(torch.Tensor, "numpy", arrays(torch.Tensor.numpy, self._is_off, self._estimate))  # noqa: B010
         vars(math).update(math_functions())
         for name in ("tensor", "as_tensor"):
             setattr(torch, name, partial(self._come_back, getattr(torch, name)))
@@ -211,6 +212,10 @@ class ShadowMode(TorchDispatchMode):
         self._numbers_left = 0
         value = item(x)
         return self.left.told(value) if self._numbers_left else value
+
+    def _is_off(self, x: torch.Tensor) -> bool:
+        with _disabled():
+            return self.unit is not None and is_float(x) and bool((self.error(x) > 0).any())
 
     def _estimate(self) -> None:
         self.estimated = True

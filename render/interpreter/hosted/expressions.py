@@ -10,7 +10,6 @@ that did, with its bounds. A float that has such a value in every bit is known b
 from __future__ import annotations
 
 import ast
-import linecache
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,20 +23,23 @@ import numpy as np
 import torch
 import triton
 
-from render.interpreter.hosted.numbers import MATH, Ends, LeftNumbers, MathFunction, Number
+from render.interpreter.hosted.mathematics import BY_OPERATORS, JOINTLY, MATH, MathFunction
+from render.interpreter.hosted.numbers import Ends, LeftNumbers, Number
+from render.interpreter.hosted.reading import tree_of
 from render.result.defects import caught
 
 MOST = 64
 """Values that one expression is followed to have."""
 STEPS, ALL = 50_000, 2_000_000
 """Evaluations for one number, and in one session."""
-_OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
+OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow,
 }  # fmt: skip
-_LOST = frozenset({-1})
+_UNKNOWN = -1
+_LOST = frozenset({_UNKNOWN})
 """The taint of what a function that is not followed makes of a number with bounds."""
-_SIGNS: dict[type, Callable[[Any], Any]] = {ast.USub: operator.neg, ast.UAdd: operator.pos}
+SIGNS: dict[type, Callable[[Any], Any]] = {ast.USub: operator.neg, ast.UAdd: operator.pos}
 _PLAIN: tuple[Any, ...] = (float, int, abs, round, pow, bool, triton.cdiv, triton.next_power_of_2)
 _BUILT_IN: tuple[Any, ...] = (float, int, abs, round, pow, bool, len, max, min)
 _LIMITS: tuple[Any, ...] = (torch.finfo, torch.iinfo, np.finfo)
@@ -51,30 +53,24 @@ _STEPS = {ast.Assign, ast.AnnAssign, ast.Return, ast.Expr, ast.Name, ast.BinOp, 
 _COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp, ast.SetComp)
 
 
-@lru_cache(64)
-def _tree(file: str) -> ast.Module | None:
-    try:
-        return ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError):
-        return None
+def _scope(file: str, line: int, name: str) -> tuple[ast.AST, ...]:
+    """Statements (or the expression) of a code object."""
+    tree = tree_of(file)
+    return () if tree is None else _within(tree, line, name)
 
 
 @lru_cache(256)
-def _scope(file: str, line: int, name: str) -> tuple[ast.AST, ...]:
-    """Statements (or the expression) of a code object."""
-    tree = _tree(file)
-    if tree is None:
-        return ()
+def _within(tree: ast.Module, line: int, name: str) -> tuple[ast.AST, ...]:
     if name == "<module>":
         return tuple(tree.body)
+    if name.endswith(("comp>", "expr>")):  # of several in a line it may be any
+        return tuple(n.elt for n in ast.walk(tree) if isinstance(n, _COMPREHENSIONS) and n.lineno == line)
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name == name:
             if line in (node.lineno, *(d.lineno for d in node.decorator_list)):
                 return tuple(node.body)
         elif isinstance(node, ast.Lambda) and name == "<lambda>" and node.lineno == line:
             return (node.body,)
-        elif isinstance(node, _COMPREHENSIONS) and name.endswith(("comp>", "expr>")) and node.lineno == line:
-            return (node.elt,)
     return ()
 
 
@@ -89,6 +85,8 @@ class _Reader:
     names: Mapping[str, Any]
     beyond: Mapping[str, Any]
     body: tuple[ast.AST, ...]
+    apart: LeftNumbers
+    """Of the numbers that are tried here."""
     floats: Callable[[float], list[Any]]
     left: list[Any]
     """Numbers that left, each with its bounds."""
@@ -154,6 +152,8 @@ class _Reader:
         return _distinct([*self._vetted(own), *self._assigned(node.id)])
 
     def _vetted(self, x: Any) -> list[Any]:
+        if isinstance(x, Number):
+            return [Number(float(x), x.ends, self.apart)]
         if type(x) is float or isinstance(x, np.floating):
             return self.floats(float(x))
         return [x] if isinstance(x, float) or (isinstance(x, int) and self.whole(x)) else []
@@ -174,7 +174,7 @@ class _Reader:
                     found += self.values(statement.value)
                 elif mine and isinstance(statement, ast.AugAssign):
                     before = [*found, *self._vetted(self.names.get(name))]
-                    found += self._applied(_OPERATORS.get(type(statement.op)), before, self.values(statement.value))
+                    found += self._applied(OPERATORS.get(type(statement.op)), before, self.values(statement.value))
             finally:
                 self.busy.discard(id(statement))
         return found[:MOST]
@@ -207,6 +207,9 @@ class _Reader:
         for given in product(*operands) if function is not None else ():
             if function is operator.pow and all(isinstance(x, int) for x in given) and abs(given[1]) > 64:
                 continue
+            if any(isinstance(x, Number) for x in given) and any(isinstance(x, np.float32 | np.float16) for x in given):
+                continue  # numpy computes in the narrow type
+            given = tuple(float(x) if isinstance(x, np.float64) else x for x in given)  # which hides a number's bounds
             try:
                 found.append(function(*given))  # type: ignore[misc]
             except (ArithmeticError, ValueError, TypeError):
@@ -216,10 +219,10 @@ class _Reader:
         return [x for x in found if isinstance(x, int | float)]
 
     def _binop(self, node: ast.BinOp) -> list[Any]:
-        return self._applied(_OPERATORS.get(type(node.op)), self.values(node.left), self.values(node.right))
+        return self._applied(OPERATORS.get(type(node.op)), self.values(node.left), self.values(node.right))
 
     def _unaryop(self, node: ast.UnaryOp) -> list[Any]:
-        return self._applied(_SIGNS.get(type(node.op)), self.values(node.operand))
+        return self._applied(SIGNS.get(type(node.op)), self.values(node.operand))
 
     def _ifexp(self, node: ast.IfExp) -> list[Any]:
         return [*self.values(node.body), *self.values(node.orelse)]
@@ -273,7 +276,7 @@ class _Reader:
         if function is float and given == [[]]:
             return self.left
         if (function is max or function is min) and len(given) > 1:
-            return self._applied(_extreme(function), *given)
+            return self._applied(extreme(function), *given)
         return self._applied(_followed(function), *given) if given else []
 
     def _of_function(self, function: FunctionType, node: ast.Call) -> list[Any]:
@@ -315,7 +318,7 @@ def _built_in(name: str) -> Any:
     return next((f for f in _BUILT_IN if f.__name__ == name), None)
 
 
-def _extreme(plain: Callable[..., Any]) -> Callable[..., Any]:
+def extreme(plain: Callable[..., Any]) -> Callable[..., Any]:
     """The largest or least of numbers rises in each of them; asking for it compares nothing that is open."""
 
     def found(*given: Any) -> Any:
@@ -349,6 +352,8 @@ def _followed(function: Any) -> Callable[..., Any] | None:
             return given[0]
         if name in MATH and len(given) == 1 and (of_math or of_numpy):
             return given[0].of_math(name, getattr(function, "_plain", function))
+        if isinstance(function, MathFunction) and name in (*JOINTLY, *BY_OPERATORS):
+            return function(*given)
         if function in (abs, pow) or (function is round and len(given) == 2):
             return function(*given)
         value, ends = float(function(*map(float, given))), open_[0].ends
@@ -399,7 +404,7 @@ class InSight:
     def _values(self, frames: Iterable[FrameType]) -> Iterator[tuple[float, Ends]]:
         own, count = self._own, [min(STEPS, self._budget)]
         before = count[0]
-        apart = LeftNumbers(lambda *_: 0, own.outside)  # what is tried here did not happen
+        apart = LeftNumbers(lambda *_: _UNKNOWN, own.outside)  # what is tried here did not happen
         seen, counts = dict[float, list[Any]](), set[int]()
         left = [Number(k, e, apart) for k, e in list(own.known.items())[-MOST:]]
 
@@ -415,7 +420,7 @@ class InSight:
         for frame in reversed(list(frames)):  # what a caller computed, a function gets as its arguments
             code = frame.f_code
             body = _scope(code.co_filename, code.co_firstlineno, code.co_name)
-            reader = _Reader(frame.f_locals, frame.f_globals, body, floats, left, whole, own.outside, count)
+            reader = _Reader(frame.f_locals, frame.f_globals, body, apart, floats, left, whole, own.outside, count)
             for x in _to_the_end(reader.collect()):
                 if isinstance(x, float) and not apart.branched:
                     seen[float(x)] = _distinct([*seen.get(float(x), []), x])

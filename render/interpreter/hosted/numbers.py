@@ -16,17 +16,18 @@ import linecache
 import math
 import operator
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache, update_wrapper
+from functools import cache, lru_cache
 from itertools import islice
-from types import CodeType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from interval_ops.functions.tables import FUNCTIONS, Monotone
+from render.interpreter.hosted.dataflow import Carried
+from render.interpreter.hosted.mathematics import ASKING, BY_OPERATORS, JOINTLY, MATH
 from render.interpreter.hosted.optimisers import asked_by_optimiser
 from render.interpreter.memory.records import NO_TAINT
 
@@ -102,6 +103,7 @@ class LeftNumbers:
         self._rounded: dict[torch.dtype, tuple[int, dict[float, list[float]]]] = {}
         self._constants: frozenset[float] = frozenset()
         self._expressions: Any = None
+        self._decisions: Any = None
         self.literal: set[float] = set()
         """Numbers that somebody else knows to be of the code: frames of a replay do not show them."""
 
@@ -117,6 +119,8 @@ class LeftNumbers:
                 self.note(value, ends)
             if not self.kept:
                 self.plain.add(value)
+                if not self.inside:
+                    self.goes(ends, value, Carried.FLOAT, sys._getframe(1))
         else:
             self.branch("a value that rounding leaves open" if not ends.taint else "a value without a sound bound")
 
@@ -158,6 +162,17 @@ class LeftNumbers:
         """Bounds of a tensor that has the contents of an array that left; None for any other."""
         return self.held.get(_contents(tensor)) if self.held else None
 
+    def goes(self, ends: Ends, value: float | None, kind: Carried, frame: FrameType) -> None:
+        """What left without seeing what is decided by it may decide something in the functions that run: a plain float
+        (of some `value`), an array (None), or a number that is made one of these."""
+        if self._decisions is None:
+            from render.interpreter.hosted.decisions import UnseenDecisions
+
+            self._decisions = UnseenDecisions(self)
+        found = self._decisions.by(ends, value, kind, frame)
+        if found is not None:
+            self.branch(f"{found} on a value that rounding leaves open")
+
     def branch(self, what: str) -> None:
         message = f"{what} decides what the host does; the other way was not run"
         self.branched |= {self.taint("RND303", "host branch", message)}
@@ -175,7 +190,7 @@ class LeftNumbers:
             return Ends(min(found.lo, value), max(found.hi, value), found.taint)
         if found is not None or not math.isfinite(value):
             return found
-        if not self.suspect or (value.is_integer() and abs(value) <= 2) or self.is_written(value):
+        if not self.suspect or not self.is_telling(value):
             return None
         return self._in_sight(value, float) or self.unknown(value)
 
@@ -216,6 +231,10 @@ class LeftNumbers:
         yield from self.literal
         for frame in self._frames():
             yield from _constants_of(frame.f_code)
+
+    def is_telling(self, value: float) -> bool:
+        """Whether a float of this value is asked where it comes from: small integers and written ones are not."""
+        return not ((value.is_integer() and abs(value) <= 2) or self.is_written(value))
 
     def is_written(self, value: float) -> bool:
         """Whether the user's code writes this number, or had it before anything left."""
@@ -305,7 +324,9 @@ class Number(float):
     ends: Ends
     own: LeftNumbers
 
-    def __new__(cls, value: float, ends: Ends, own: LeftNumbers) -> Number:
+    def __new__(cls, value: float, ends: Ends | None = None, own: LeftNumbers | None = None) -> Number:
+        if ends is None or own is None:  # somebody asks for the type of a number and makes another one of that
+            return float(value)  # type: ignore[return-value]
         self = super().__new__(cls, value)
         self.ends, self.own = ends, own
         own.keep(float(value), ends)
@@ -323,6 +344,20 @@ class Number(float):
 
     def of_math(self, name: str, plain: Callable[[float], float]) -> Any:
         return self._made(plain(float(self)), MATH[name](plain, self.ends))
+
+    def of_any(self, name: str, value: Any, given: Sequence[Any]) -> Any:
+        """What a function of `math` makes of numbers of which this is one; `value`: what it gave."""
+        ends = [_ends_of(x, self.own) or Ends(-math.inf, math.inf) for x in given]
+        if name in BY_OPERATORS:
+            return BY_OPERATORS[name](*given)
+        if name in JOINTLY:
+            return self._made(value, JOINTLY[name](*ends), *ends)
+        if name in ASKING and all(math.isfinite(e.lo + e.hi) and not e.taint for e in ends):
+            return value
+        if not isinstance(value, float):
+            self._open()
+            return value
+        return Number(value, self.own.unknown(value), self.own)
 
     def _open(self) -> None:
         self.own.branch("a number that rounding leaves open")
@@ -362,6 +397,31 @@ class Number(float):
             return self._whole(round)
         return self._made(round(float(self), ndigits), [round(self.ends.lo, ndigits), round(self.ends.hi, ndigits)])
 
+    def is_integer(self) -> bool:
+        if not self.ends.point or self.ends.taint:
+            self._open()
+        return float(self).is_integer()
+
+    def as_integer_ratio(self) -> tuple[int, int]:
+        if not self.ends.point or self.ends.taint:
+            self._open()
+        return float(self).as_integer_ratio()
+
+    def __divmod__(self, other: Any) -> tuple[Any, Any]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
+        return other // self, other % self
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return float, (float(self),)
+
+    def __copy__(self) -> Number:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Number:
+        return self
+
     __hash__ = float.__hash__
 
 
@@ -369,7 +429,8 @@ def _ends_of(x: Any, own: LeftNumbers) -> Ends | None:
     if isinstance(x, Number):
         return x.ends
     if isinstance(x, (int, float)):
-        return (own.of(x) if x in own.plain else None) or Ends(float(x), float(x))
+        computed = x in own.plain or not own.is_written(x)
+        return (own.of(x) if computed else None) or Ends(float(x), float(x))
     return None
 
 
@@ -427,59 +488,6 @@ def _comparison(name: str, function: Callable[[Any, Any], bool]) -> None:
         return value
 
     setattr(Number, f"__{name}__", compared)
-
-
-def _risen(function: Callable[[float], float], x: Ends) -> list[float]:
-    """At both ends of what rises, with the C library's error (4 ulp; glibc documents at most 3)."""
-    found = []
-    for end in (x.lo, x.hi):
-        try:
-            found.append(function(end))
-        except (OverflowError, ValueError):
-            return [math.nan]
-    room = 2.0**-50
-    return [y + way * (abs(y) * room + 5e-324) for y in found for way in (-1, 1)]
-
-
-def _wave(function: Callable[[float], float], x: Ends) -> list[float]:
-    """Within the reach of the operand of its value, and of 1."""
-    middle = 0.5 * x.lo + 0.5 * x.hi
-    if not math.isfinite(middle):
-        return [-1.0, 1.0]
-    y, reach = function(middle), (x.hi - x.lo) + 2.0**-50
-    return [max(-1.0, y - reach), min(1.0, y + reach)]
-
-
-RISING = [n for n, f in FUNCTIONS.items() if isinstance(f, Monotone) and f.up and not f.even and hasattr(math, n)]
-MATH: dict[str, Callable[..., list[float]]] = {**dict.fromkeys(RISING, _risen), "sin": _wave, "cos": _wave}
-
-
-class MathFunction:
-    """A function of Python's `math` that keeps the bounds of a `Number`.
-
-    A number that is followed (`of_math`) says what it makes of it. It equals the plain function: tables that are keyed
-    by functions (numba's, which it may fill and ask while the module is patched) find the same entry by both.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._name, self._plain = name, getattr(math, name)
-        update_wrapper(self, self._plain)
-
-    def __call__(self, x: Any, *others: Any) -> Any:
-        followed = None if others else getattr(type(x), "of_math", None)
-        return self._plain(x, *others) if followed is None else followed(x, self._name, self._plain)  # the user's call
-
-    def __eq__(self, other: object) -> bool:
-        return bool(self._plain == getattr(other, "_plain", other))
-
-    def __hash__(self) -> int:
-        return hash(self._plain)
-
-
-@cache
-def math_functions() -> dict[str, MathFunction]:
-    """What stands in `math` while numbers are followed, by name; they hold nothing of a scope."""
-    return {name: MathFunction(name) for name in MATH}
 
 
 ARITHMETIC: tuple[Callable[[Any, Any], Any], ...] = (

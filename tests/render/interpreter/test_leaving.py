@@ -116,7 +116,7 @@ BRANCHES = {
 
 @pytest.mark.parametrize("name", UNFOLLOWED)
 def test_what_is_not_followed_is_a_taint(name):
-    assert left(UNFOLLOWED[name])[2] == {"RND302"}
+    assert "RND302" in left(UNFOLLOWED[name])[2]
 
 
 @pytest.mark.parametrize("name", BRANCHES)

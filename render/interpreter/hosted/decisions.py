@@ -1,0 +1,292 @@
+"""Whether the host decides anything by a number that left torch where nobody sees it (`hosted.dataflow`), from the
+frames that run when it leaves. A comparison that comes out alike for all that its bounds allow decides nothing."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import os
+import sysconfig
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from itertools import islice
+from types import CodeType, FrameType, FunctionType
+from typing import Any
+
+import numpy as np
+import torch
+
+from render.interpreter.hosted.dataflow import Carried, Flow
+from render.interpreter.hosted.expressions import OPERATORS, SIGNS, extreme
+from render.interpreter.hosted.mathematics import ASKING
+from render.interpreter.hosted.numbers import Ends, LeftNumbers, Number
+from render.interpreter.hosted.overloads import OWN_ROOTS
+from render.interpreter.hosted.reading import at, function_of, parents, tree_of
+
+_OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "")
+_WATCHING = tuple(os.path.join(_OURS, name, "") for name in ("interpreter", "ops"))
+"""Where it sees what leaves."""
+_AGAIN = os.path.join(_OURS, "front", "")
+"""Where it reads once more what was recorded, in the name of the user's line."""
+_NUMPY = (os.path.join(os.path.dirname(np.__file__), ""),)
+_STANDARD = (*{os.path.join(sysconfig.get_path(p), "") for p in ("stdlib", "platstdlib")}, *_NUMPY)
+_COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}  # fmt: skip
+_CALLED: dict[str, Callable[..., Any]] = {
+    "float": lambda x: x, "abs": abs, "max": extreme(max), "min": extreme(min),
+}  # fmt: skip
+
+
+def _nodes(code: CodeType, instruction: int, itself: bool) -> tuple[ast.AST, ...]:
+    """Expressions that hold what an instruction of a function gives (`at`)."""
+    tree = tree_of(code.co_filename)
+    place = next(islice(code.co_positions(), instruction // 2, None))
+    if tree is None or None in place:
+        return ()
+    return _standing(tree, place, itself)  # type: ignore[arg-type]
+
+
+@lru_cache(512)
+def _standing(tree: ast.Module, place: tuple[int, int, int, int], itself: bool) -> tuple[ast.AST, ...]:
+    return tuple(at(tree, place, itself))
+
+
+def _is_library(file: str) -> bool:
+    """Whether a file is Python's own or numpy's: what these do is known by the name of what is called."""
+    return file.startswith(_NUMPY) or (file.startswith(_STANDARD) and "site-packages" not in file)
+
+
+def by_array(frame: FrameType) -> str | None:
+    """What the user's running functions decide by an array that leaves now, in words; None where it is nothing."""
+    numbers = LeftNumbers(lambda *_: 0, lambda file: not file.startswith(OWN_ROOTS))
+    return UnseenDecisions(numbers).by(Ends(0.0, 1.0), None, Carried.ARRAY, frame)
+
+
+class UnseenDecisions:
+    """What the user's running functions do with a number; `outside`: is a file the user's?"""
+
+    def __init__(self, numbers: LeftNumbers) -> None:
+        self._numbers = numbers
+        self._flows: dict[Any, Flow] = {}
+
+    def by(self, ends: Ends, value: float | None, kind: Carried, frame: FrameType) -> str | None:
+        """What they decide by it, in words; None where it is nothing. `value`: None for an array."""
+        for frame_, nodes in self._users(frame):
+            if not nodes:
+                return "its source cannot be read"
+            flow = self._flow(frame_, nodes, kind)
+            for node in flow.decides.values():
+                if value is None or not self._alike(node, ends, value, frame_, nodes):
+                    return f"`{' '.join(ast.unparse(node).split())[:60]}`"
+            kind = flow.returns
+            if not kind:
+                return None
+        return None
+
+    def _users(self, frame: FrameType | None) -> Iterator[tuple[FrameType, tuple[ast.AST, ...]]]:
+        """The user's functions, each with the expression that it is at; up to where RENDER called them. None where one
+        of RENDER's own functions, which runs what was recorded before, is who gets the number."""
+        seen = False
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if self._numbers.outside(file) and not _is_library(file):
+                back = frame.f_back
+                if back is not None and back.f_code.co_filename.startswith(_AGAIN):
+                    return
+                yield frame, _nodes(frame.f_code, frame.f_lasti, seen)
+                seen = True
+            elif file.startswith(_OURS) and (seen or not file.startswith(_WATCHING)):
+                return
+            frame = frame.f_back
+
+    def _flow(self, frame: FrameType, nodes: tuple[ast.AST, ...], kind: Carried) -> Flow:
+        tensors = frozenset(k for k, v in frame.f_locals.items() if isinstance(v, torch.Tensor))
+        key = frame.f_code, frame.f_lasti, kind, tensors
+        if key not in self._flows:
+            tree = tree_of(frame.f_code.co_filename)
+            assert tree is not None
+            self._flows[key] = self._through(frame, tree, function_of(tree, nodes[0]), {id(n): kind for n in nodes})
+        return self._flows[key]
+
+    def _through(self, frame: FrameType, tree: ast.Module, scope: ast.AST, sources: dict[int, Carried]) -> Flow:
+        def thing(node: ast.AST) -> Any:
+            return _thing(node, frame)
+
+        def entered(call: ast.Call) -> tuple[ast.AST, bool] | None:
+            return self._entered(thing(call.func), call)
+
+        def is_tensor(x: Any) -> bool:
+            return isinstance(x, torch.Tensor)
+
+        flow = Flow(scope, sources, thing, entered, is_tensor).run()
+        if flow.attributes and any(flow.attributes.values()):
+            self._by_attribute(flow, tree, scope)
+        return flow
+
+    def _by_attribute(self, flow: Flow, tree: ast.Module, scope: ast.AST) -> None:
+        """What other functions of the file do with what this one stored in attributes."""
+        for other in ast.walk(tree):
+            if other is scope or not isinstance(other, ast.FunctionDef):
+                continue
+            read = {n.attr for n in ast.walk(other) if isinstance(n, ast.Attribute)}
+            if any(flow.attributes.get(name) for name in read):
+                inner = Flow(other, {}, lambda _: None, flow.entered, flow.is_tensor, {}, dict(flow.attributes)).run()
+                flow.decides.update(inner.decides)
+
+    def _entered(self, function: Any, call: ast.Call) -> tuple[ast.AST, bool] | None:
+        bound = False
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "apply":
+            owner = getattr(function, "__self__", None)
+            if isinstance(owner, type) and issubclass(owner, torch.autograd.Function):
+                function, bound = owner.forward, True
+        made = vars(function).get("__init__") if isinstance(function, type) else None
+        if isinstance(made, FunctionType):
+            function, bound = made, True  # its attributes hold what it is given
+        if not isinstance(function, FunctionType):
+            held = getattr(function, "__func__", None)
+            if not isinstance(held, FunctionType):
+                return None
+            function, bound = held, True
+        code = function.__code__
+        if not self._numbers.outside(code.co_filename) or _is_library(code.co_filename):
+            return None
+        tree = tree_of(code.co_filename)
+        for node in ast.walk(tree) if tree is not None else ():
+            if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
+                if code.co_firstlineno in (node.lineno, *(d.lineno for d in node.decorator_list)):
+                    return node, bound
+            elif isinstance(node, ast.Lambda) and code.co_name == "<lambda>" and node.lineno == code.co_firstlineno:
+                return node, bound
+        return None
+
+    # --- what an open comparison gives ---
+
+    def _alike(
+        self, node: ast.AST, ends: Ends, value: float, frame: FrameType, nodes: tuple[ast.AST, ...]
+    ) -> bool:  # fmt: skip
+        """Whether a decision is the same for everything that the bounds allow, or its result is known by its value."""
+        tree = tree_of(frame.f_code.co_filename)
+        if (
+            not isinstance(node, ast.expr)
+            or ends.taint
+            or tree is None
+            or function_of(tree, node) is not function_of(tree, nodes[0])
+        ):
+            return False
+        apart = LeftNumbers(lambda *_: 0, self._numbers.outside)
+        left = Number(value, ends, apart)
+        reader = _Value(self._numbers, apart, frame, function_of(tree, node), {id(n) for n in nodes}, left, node)
+        if isinstance(node, ast.Compare):
+            function = _COMPARISONS.get(type(node.ops[0])) if len(node.ops) == 1 else None
+            sides = [reader.of(x) for x in (node.left, *node.comparators)]
+            if function is None or None in sides:
+                return False
+            function(*sides)
+            return not apart.branched
+        if isinstance(node, ast.Call) and len(node.args) == 1 and ast.unparse(node.func).split(".")[-1] in ASKING:
+            asked = reader.of(node.args[0])
+            return isinstance(asked, Number) and math.isfinite(asked.ends.lo + asked.ends.hi)
+        found = reader.of(node)  # the larger or the lesser of some
+        return isinstance(found, Number) and (found.ends.point or self._numbers.is_telling(float(found)))
+
+
+class _Value:
+    """The value of an expression where each name in it has one."""
+
+    def __init__(
+        self,
+        own: LeftNumbers,
+        apart: LeftNumbers,
+        frame: FrameType,
+        scope: ast.AST,
+        sources: set[int],
+        left: Number,
+        decision: ast.expr,
+    ) -> None:
+        self._own, self._apart, self._frame, self._scope = own, apart, frame, scope
+        self._sources, self._left, self._decision = sources, left, decision
+        self._again = _in_loop(scope, decision)
+        self._steps = 100
+
+    def of(self, node: ast.AST) -> Any:
+        """A number, None where it is not known."""
+        self._steps -= 1
+        if self._steps < 0:
+            return None
+        if id(node) in self._sources:
+            return self._left
+        if isinstance(node, ast.Constant):
+            return node.value if isinstance(node.value, int | float) else None
+        if isinstance(node, ast.Name | ast.Attribute):
+            return self._named(node)
+        if isinstance(node, ast.NamedExpr):
+            return self.of(node.value)
+        if isinstance(node, ast.UnaryOp):
+            return self._applied(SIGNS.get(type(node.op)), self.of(node.operand))
+        if isinstance(node, ast.BinOp):
+            return self._applied(OPERATORS.get(type(node.op)), self.of(node.left), self.of(node.right))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+            return self._applied(_CALLED.get(node.func.id), *map(self.of, node.args)) if node.args else None
+        return None
+
+    def _applied(self, function: Callable[..., Any] | None, *operands: Any) -> Any:
+        if function is None or None in operands:
+            return None
+        try:
+            return function(*operands)
+        except ArithmeticError:
+            return None
+
+    def _named(self, node: ast.Name | ast.Attribute) -> Any:
+        if isinstance(node, ast.Name):
+            named = (s for s in ast.walk(self._scope) if isinstance(s, ast.Name) and s.id == node.id)
+            given = [s for s in named if isinstance(s.ctx, ast.Store) and (self._again or _before(s, self._decision))]
+            if given:
+                above = parents(self._scope).get(id(given[0]))
+                plain = isinstance(above, ast.Assign | ast.AnnAssign | ast.NamedExpr) and above.value is not None
+                return self.of(above.value) if len(given) == 1 and plain else None  # type: ignore[union-attr,arg-type]
+        found = _thing(node, self._frame)
+        if isinstance(found, Number):
+            return Number(float(found), found.ends, self._apart)
+        if not isinstance(found, int | float):
+            return None
+        ends = self._own.of(float(found))
+        return found if ends is None else Number(float(found), ends, self._apart)
+
+
+def _before(one: ast.expr, other: ast.expr) -> bool:
+    return (one.lineno, one.col_offset) < (other.lineno, other.col_offset)
+
+
+def _in_loop(scope: ast.AST, node: ast.AST) -> bool:
+    """Whether an expression is run again after statements that follow it."""
+    above, up = parents(scope), node
+    while up is not scope and id(up) in above:
+        up = above[id(up)]
+        if isinstance(up, ast.For | ast.While | ast.AsyncFor):
+            return True
+    return False
+
+
+def _thing(node: ast.AST, frame: FrameType) -> Any:
+    """The object that names and attributes lead to, without running code of its class."""
+    if isinstance(node, ast.Name):
+        return frame.f_locals.get(node.id, frame.f_globals.get(node.id))
+    if isinstance(node, ast.Attribute):
+        of = _thing(node.value, frame)
+        if of is None:
+            return None
+        try:
+            known = vars(of)
+        except TypeError:
+            return None
+        if node.attr in known:
+            return known[node.attr]
+        held = getattr(type(of), "__dict__", {}).get(node.attr)
+        if isinstance(held, FunctionType):
+            return held.__get__(of)
+        return getattr(of, node.attr, None) if isinstance(of, type) else None
+    return None
