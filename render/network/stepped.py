@@ -41,10 +41,14 @@ class _SeveralStepsError(Exception):
 
 
 class _Seen(TorchDispatchMode):
-    """The operation of a call on tensors, but for views; raises before a second one runs."""
+    """The operation of a call on tensors, after views; raises where anything follows it.
 
-    def __init__(self) -> None:
+    It is not carried out: what comes out has the shape of the call's result, and numbers that nobody wrote.
+    """
+
+    def __init__(self, shape: torch.Size) -> None:
         super().__init__()
+        self.shape = shape
         self.steps: list[tuple[Any, Any, Any]] = []
         self.whole = False
 
@@ -53,11 +57,17 @@ class _Seen(TorchDispatchMode):
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if not func.is_view and any(isinstance(x, torch.Tensor) for x in tree_leaves((args, kwargs))):
-            if self.steps:
-                raise _SeveralStepsError
-            self.steps.append((func, args, kwargs or {}))
-        return func(*args, **(kwargs or {}))
+        kwargs = kwargs or {}
+        given = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+        if given and self.steps:
+            raise _SeveralStepsError
+        if not given or func.is_view:
+            return func(*args, **kwargs)
+        self.steps.append((func, args, kwargs))
+        if func._schema.is_mutable:
+            return args[0]
+        made = [given[0].new_empty(self.shape) for _ in func._schema.returns]
+        return made[0] if len(made) == 1 else tuple(made)
 
 
 @dataclass(frozen=True)
@@ -69,9 +79,9 @@ class LeafStep:
     kwargs: dict[str, Any]
 
     @classmethod
-    def of(cls, module: nn.Module, x: torch.Tensor) -> LeafStep | None:
-        """What a module does with x, if that is all that it does."""
-        seen, given = _Seen(), x.clone()
+    def of(cls, module: nn.Module, x: torch.Tensor, result: torch.Tensor) -> LeafStep | None:
+        """What a module does with a tensor like x to return one like `result`, if that is all that it does."""
+        seen, given = _Seen(result.shape), torch.empty_like(x)
         with torch.no_grad(), suppress(_SeveralStepsError), seen:
             module.forward(given)
             seen.whole = True
@@ -190,7 +200,7 @@ class StepTwin(LayerTwin):
             return None  # it may keep something of a call, or do another thing to fewer rows
         x = entry.target[0]
         try:
-            step = LeafStep.of(module, x[:1] if x.dim() > 1 else x)
+            step = LeafStep.of(module, x, out.target[0])
         except Exception as error:  # the walks will say so
             caught(error, "one operation of a module")
             return None

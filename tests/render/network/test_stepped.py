@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import render
 from interval_ops.profiles.profile import load_profile
 from render.network.capture import Key
 from render.network.pairs import Pair
-from render.network.stepped import StepTwin
+from render.network.stepped import LeafStep, StepTwin
 from render.network.walks import MOVES, UNIT
 
 CPU = load_profile("torch-cpu")
@@ -148,3 +149,40 @@ def test_only_modules_of_torch_are_asked_what_they_do() -> None:
     assert twin(layer, x, x * 1.0000001) is None
     assert layer.calls == 2  # of this test
     assert twin(nn.ReLU().eval(), x, x * 1.0000001) is not None
+
+
+class Run(TorchDispatchMode):
+    """Names of what is carried out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names |= set() if func.is_view else {func.__name__.partition(".")[0]}
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_what_a_leaf_does_is_seen_without_doing_it(name) -> None:
+    layer, x, _ = leaf(name)
+    with torch.no_grad():
+        result = layer(x.clone())
+    with Run() as run:
+        found = LeafStep.of(layer, x, result)
+    assert found is not None and run.names <= {"empty", "empty_like", "new_empty"}
+    done = found.func(x, *found.args[1:], **found.kwargs)
+    assert torch.equal(done[0] if isinstance(done, tuple) else done, result)
+
+
+class Turned(nn.Module):
+    """One operation, and a view of what it returns."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.exp(x).transpose(0, 1)
+
+
+@pytest.mark.parametrize("layer", [Several(), Turned(), nn.Identity()])
+def test_what_is_no_single_operation_is_no_step(layer: nn.Module) -> None:
+    x = torch.randn(3, 4)
+    assert LeafStep.of(layer, x, layer(x)) is None
