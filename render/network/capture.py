@@ -108,15 +108,19 @@ def leaves(x: Any) -> Tensors:
     """The tensors of arguments or results, in order."""
     if isinstance(x, torch.Tensor):
         return [x]
-    if isinstance(x, Mapping):
-        return [t for v in x.values() for t in leaves(v)]
     if isinstance(x, (tuple, list)):
         return [t for v in x for t in leaves(v)]
+    if type(x) in _PLAIN:
+        return []
+    if isinstance(x, Mapping):
+        return [t for v in x.values() for t in leaves(v)]
     if is_dataclass(x) and not isinstance(x, type):
         return [t for f in fields(x) for t in leaves(getattr(x, f.name, None))]
     return []
 
 
+_PLAIN = frozenset([type(None), bool, int, float, str])
+"""Types that hold no tensors: most of what modules have is of these, and to ask for abstract classes takes long."""
 Event = tuple[str, str, Tensors]
 Enter = Callable[[str, nn.Module, Any], None]
 Leave = Callable[[str, nn.Module, Any], Any]

@@ -201,7 +201,8 @@ class ExactWalk(RegionWalk):
         self.linear = linear or {}
         self.errors = errors
         self.own = own
-        self.held = _memory_of(self.model.module)
+        from_elsewhere = self.model.compiler is not None or (self.side == "reference" and not own)
+        self.held = _memory_of(self.model.module) if from_elsewhere else frozenset()
         self.mode = ShadowMode(MOVES if errors else None)
         self.switched = False
         self.drawn: dict[Key, tuple[torch.dtype, ...]] = {}
@@ -258,10 +259,10 @@ class ExactWalk(RegionWalk):
         return whole and storage._cdata not in self.held
 
 
-def _memory_of(module: nn.Module) -> set[int]:
+def _memory_of(module: nn.Module) -> frozenset[int]:
     """Storages of what modules hold: parameters, buffers and tensors among their plain attributes."""
     own = [t for m in module.modules() for t in leaves(list(vars(m).values()))]
-    return {t.untyped_storage()._cdata for t in (*module.parameters(), *module.buffers(), *own)}
+    return frozenset(t.untyped_storage()._cdata for t in (*module.parameters(), *module.buffers(), *own))
 
 
 class BoundedWalk(RegionWalk):
