@@ -55,6 +55,7 @@ SHOWING = frozenset([
     "pprint", "display", "isinstance", "type", "len", "id", "assert_allclose", "assert_array_equal",
     "assert_almost_equal", "assert_array_almost_equal", "assert_equal", "assert_array_less", "approx", "raises",
     "skip", "fail", "xfail", "tqdm", "set_description", "set_postfix", "add_scalar", "log_metric",
+    "numel", "dim", "stride", "element_size", "is_contiguous", "data_ptr", "nelement", "is_floating_point",
 ])  # fmt: skip
 """Their results hold nothing of what they are given, or only a test that fails by it."""
 TEXTS = frozenset(["str", "repr", "format", "hex", "dumps", "join", "ascii"])
@@ -191,11 +192,26 @@ class Flow:
 
     def _for(self, node: ast.For) -> None:
         def turn() -> None:
-            self._put(node.target, self.kind(node.iter), self.tensor(node.iter))
+            self._taken(node.target, node.iter)
             self._block(node.body)
 
         self._again(turn)
         self._block(node.orelse)
+
+    def _taken(self, target: ast.AST, turns: ast.expr) -> None:
+        """What one turn gives to its names, each its own of several that go along with each other."""
+        kind, along = self.kind(turns), turns.args if isinstance(turns, ast.Call) else []
+        parts = target.elts if isinstance(target, ast.Tuple) else []
+        if parts and called(turns.func if isinstance(turns, ast.Call) else turns) == "enumerate" and len(along) == 1:
+            self._put(parts[0], Carried.NONE, False)
+            parts = parts[1:]
+        elif not parts or called(turns.func if isinstance(turns, ast.Call) else turns) != "zip":
+            along = []
+        if len(parts) == len(along) > 0:
+            for part, one in zip(parts, along, strict=True):
+                self._put(part, self.kind(one), self.tensor(one))
+        else:
+            self._put(target, kind, self.tensor(turns))
 
     def _again(self, turn: Callable[[], None]) -> None:
         for _ in range(_TURNS if self._ordered else 1):
@@ -336,7 +352,7 @@ class Flow:
         return self.kind(node.value)
 
     def _comprehension(self, node: ast.comprehension) -> Carried:
-        self._put(node.target, self.kind(node.iter), self.tensor(node.iter))
+        self._taken(node.target, node.iter)
         for test in node.ifs:
             self._asked(test)
         return Carried.NONE

@@ -138,6 +138,17 @@ class Kept:
         self.second = second
 
 
+def along(x):
+    norms = [float(v) for v in x]
+    return ones(sum(of_one(r, 1 / n) for r, n in zip(x, norms, strict=True)))
+
+
+def of_one(r, by):
+    if r.numel() > 1:
+        return 0.0
+    return by * by
+
+
 def through(x):
     held = Kept(float(x[0]))
     return ones(held.second) * 2
@@ -183,6 +194,10 @@ def test_what_decides_nothing_keeps_its_bounds(name):
     ends = sorted((exact(LO), exact(HI)))
     assert found.lo.min() <= ends[0] + 1e-15 and found.hi.max() >= ends[1] - 1e-15
     assert found.hi.max() - found.lo.min() < 4 * (HI - LO)
+
+
+def test_numbers_and_what_goes_along_with_them_are_told_apart():
+    assert followed(along)[1] == set()
 
 
 def test_a_function_read_again_after_its_file_has_changed(tmp_path, monkeypatch):
