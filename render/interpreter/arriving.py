@@ -7,6 +7,7 @@ what came from outside after others had left has a taint.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from interval_ops.formats import casting
 from interval_ops.formats.model import FP64
 from render.interpreter.hosted.call import host_profile, values
 from render.interpreter.hosted.numbers import Ends, LeftArray
-from render.interpreter.hosted.overloads import host_site, is_plain, operation, start_of
+from render.interpreter.hosted.overloads import HostSite, host_site, is_plain, operation, start_of
 from render.interpreter.memory.host_side import bits_as
 from render.interpreter.memory.records import NO_TAINT
 from render.interpreter.memory.registry import address
@@ -25,6 +26,12 @@ from render.ops.dtypes import FORMAT_OF
 if TYPE_CHECKING:
     from render.interpreter.host import HostTracker
 
+MOST, LARGEST = 16, 1 << 22
+"""So many tensors of outside numbers are kept, and of so many elements."""
+Arrays = list[tuple[HostSite, torch.Tensor]]
+"""What host code made of such numbers, and where."""
+Brought = Callable[[torch.Tensor], tuple[np.ndarray, np.ndarray] | None]
+"""Bounds for one of them; None: its numbers as they are."""
 SAME = torch.ops.aten.clone.default
 
 
@@ -90,6 +97,20 @@ def made_of_numbers(tracker: HostTracker, tensor: torch.Tensor) -> None:
             taint = NO_TAINT.union(*(e.taint for e in ends))
             lo, hi = np.minimum(np.minimum(lo, low), v), np.maximum(np.maximum(hi, high), v)
             tracker.memory.carry(tensor, lo.reshape(shape), hi.reshape(shape), taint)
+
+
+def brought(tracker: HostTracker, data: Any, tensor: torch.Tensor) -> None:
+    """A tensor of fractions that host code makes of numpy's or Python's numbers: known to the bit, but somebody may
+    have rounded them (`Settings.brought`)."""
+    if isinstance(data, torch.Tensor) or not is_plain(tensor) or tensor.dtype not in FORMAT_OF:
+        return
+    if not 0 < tensor.numel() <= LARGEST or tracker.memory.is_known(tensor):
+        return
+    if len(tracker.arrays) < MOST:
+        tracker.arrays.append((host_site(), tensor.detach().clone()))
+    ends = None if tracker.wide is None else tracker.wide(tensor)
+    if ends is not None:
+        tracker.memory.carry(tensor, *ends, NO_TAINT)
 
 
 def arrived(tracker: HostTracker, tensor: torch.Tensor) -> None:

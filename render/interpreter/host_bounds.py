@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from interval_ops.formats.model import Format
 from interval_ops.profiles.profile import CAUSES
+from render.interpreter.arriving import Arrays, Brought
 from render.interpreter.deferred import Deferred, Made
 from render.interpreter.graphs import unrecorded
 from render.interpreter.hosted.call import (
@@ -98,6 +99,10 @@ class HostBounds(TorchDispatchMode):
         memory.deferred = self.settle
         self._prepared: set[int] = set()
         self.lent = LentMemory()
+        self.arrays: Arrays = []
+        """What host code made of numbers from outside torch, as it was."""
+        self.wide: Brought | None = None
+        """Bounds that such a tensor is given (`Settings.brought`)."""
         choices = memory.choices
         otherwise = None if choices is None else lambda value: choices.truth(value, host_site())
         self.numbers = LeftNumbers(self._taint_at, lambda file: not file.startswith(OWN_ROOTS), otherwise)

@@ -17,7 +17,7 @@ from torch.optim import _adafactor
 
 from interval_ops.formats import casting
 from interval_ops.formats.model import FP64
-from render.interpreter.arriving import arrived
+from render.interpreter.arriving import arrived, brought
 from render.interpreter.host import HostTracker
 from render.interpreter.hosted.call import host_profile, values
 from render.interpreter.hosted.dataflow import Carried
@@ -107,9 +107,11 @@ def _watch_maker(scope: PatchScope, name: str, tracker: HostTracker) -> None:
             out = plain(data, *args, **kwargs)  # the user's call
         finally:
             numbers.making = False
-        if _asked_outside(tracker) and tracker.memory.knows_bounds():
+        if _asked_outside(tracker):
             with tracker.silent():
-                _come_back(tracker, data, out)
+                if tracker.memory.knows_bounds():
+                    _come_back(tracker, data, out)
+                brought(tracker, data, out)
         return out
 
     scope.set(torch, name, maker)

@@ -14,6 +14,7 @@ from interval_ops.profiles.profile import CAUSES as CAUSES
 from interval_ops.profiles.profile import Profile, load_profile
 from interval_ops.threads import using
 from render.interpreter.arguments import KernelCall, bind
+from render.interpreter.arriving import Arrays, Brought
 from render.interpreter.builder import Builder
 from render.interpreter.choices import EXACT, Choices
 from render.interpreter.compiled import Compiled, compiles, launch_hooks
@@ -68,6 +69,7 @@ class Settings(TypedDict, total=False):
     `hand` may change what each launch, by its number, is given.
     `choice`: which way decisions go that bounds leave open (`render.interpreter.choices`); None: every way.
     `threads`: cores that flat loops over large arrays use; results do not depend on it (`interval_ops.threads`).
+    `brought`: bounds for a tensor that host code makes of numbers from outside torch (None: as they are).
     `redirect` False: tensors stay where they are and say so, for host code that has run like that before.
     """
 
@@ -91,6 +93,7 @@ class Settings(TypedDict, total=False):
     steps: int
     most: int | None
     programs: float | int | None
+    brought: Brought | None
     redirect: bool
     choice: int | None
     threads: int | None
@@ -119,6 +122,7 @@ class Session:
         self.programs = settings.get("programs")
         self.redirect = settings.get("redirect", True)
         self.threads = settings.get("threads")
+        self._brought = settings.get("brought")
         self.builder = settings.get("builder", Builder)
         self.change = settings.get("change")
         self.hand, self._handed = settings.get("hand"), 0
@@ -189,6 +193,11 @@ class Session:
         branched = frozenset[int]() if numbers is None else numbers.branched
         return replace(found, taints=found.taints | branched) if found is not None and branched else found
 
+    @property
+    def arrays(self) -> Arrays:
+        """What host code made of numbers from outside torch, and where."""
+        return self._tracker.arrays if isinstance(self._tracker, HostTracker) else []
+
     def forget(self) -> None:
         """Release the memory that was interpreted, with its bounds, once all results are read; findings stay."""
         self.memory.forget()
@@ -235,6 +244,7 @@ class Session:
             self._tracker = make(self)
             if isinstance(self._tracker, HostTracker):
                 self._tracker.lazy = self._tracker.lazy and self.memory.choices is None
+                self._tracker.wide = self._brought
                 watch(scope, self._tracker)
                 stack.enter_context(self._in_threads(self._tracker))
             stack.enter_context(self._tracker)

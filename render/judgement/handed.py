@@ -2,7 +2,8 @@
 
 Inputs are exact: both sides start from the same bits. Of an input that the reference does not read that says nothing.
 It stands for something that the reference computes on its own way, and somebody rounded it before it was handed over:
-the cosines of a rotary embedding, mean and deviation in a backward pass, a folded batch norm. Held against E, which
+the cosines of a rotary embedding, mean and deviation in a backward pass, a folded batch norm; so do tables that the
+host code of the function makes by numpy or of Python's numbers. Held against E, which
 rounds nothing, a right kernel is as far off as its input is. Tensors that the function holds (buffers of a module, what
 it closes over, globals) are inputs as well.
 
@@ -21,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +37,7 @@ from render.entry.held import held_by
 from render.entry.inputs import Inputs
 from render.explain.study import Study
 from render.interpreter.boxes import around, ends_of
+from render.interpreter.hosted.overloads import HostSite
 from render.judgement.composition import Judged
 from render.judgement.references import References
 from render.judgement.unrounded import CODE as ANOTHER_FUNCTION
@@ -81,9 +84,11 @@ class Unread:
 
     inputs: tuple[str, ...] = ()
     held: tuple[tuple[str, torch.Tensor], ...] = ()
+    made: tuple[tuple[str, torch.Tensor], ...] = ()
+    """Tables that its host code makes of numpy's or Python's numbers."""
 
     def __bool__(self) -> bool:
-        return bool(self.inputs or self.held)
+        return bool(self.inputs or self.held or self.made)
 
     def widened(self, entry: Entry) -> Handed:
         """With one rounding to their format, and what computing them takes, around each number."""
@@ -103,18 +108,30 @@ class Unread:
         for name in self.inputs:
             inputs = _changed(inputs, name, wide)
         held = tuple((x, around(x, share(_unit(x)))) for _, x in self.held)
-        names = (*self.inputs, *(name for name, _ in self.held))
+        names = (*self.inputs, *(name for name, _ in (*self.held, *self.made)))
         given = [inputs.values[name] for name in self.inputs]
-        tables = bool(held) or any(isinstance(x, torch.Tensor) and _fractional(x) for x in tree_leaves(given))
-        return Handed(replace(entry, inputs=inputs, held=held), names, tables, half)
+        tensors = (x for x in tree_leaves(given) if isinstance(x, torch.Tensor))
+        tables = bool(held) or any(map(_fractional, tensors)) or any(len(_long(x)) > 1 for _, x in self.made)
+
+        def brought(x: torch.Tensor) -> Any:
+            if not any(x.shape == t.shape and torch.equal(x, t) for _, t in self.made):
+                return None
+            by, digits = (NUMBER if half and x.numel() == 1 else share(_unit(x))), x.detach().double().numpy()
+            reach = np.where(_is_long(x) & np.isfinite(digits), by * np.abs(digits), 0.0)
+            return digits - reach, digits + reach
+
+        options = {**entry.options, "brought": brought} if self.made else entry.options
+        return Handed(replace(entry, inputs=inputs, held=held, options=options), names, tables, half)
 
 
-def unread(references: References, entry: Entry) -> Unread:
-    """Of what has fractions; a tensor of which all numbers occur in what the reference reads was only moved."""
+def unread(references: References, entry: Entry, arrays: Sequence[tuple[HostSite, torch.Tensor]] = ()) -> Unread:
+    """Of what has fractions; a tensor of which all numbers occur in what the reference reads was only moved. `arrays`:
+    what the host code of the run made of numbers from outside torch, and where."""
     oracle, inputs = references.oracle, references.inputs
     named = [name for name, x in inputs.values.items() if any(_fractional(leaf) for leaf in tree_leaves(x))]
     held = [(name, x) for name, x in held_by(entry.fn) if _fractional(x)]
-    if not named and not held:
+    tables = [(f"what {Path(site.file).name}:{site.line} makes of numbers", x) for site, x in arrays if len(_long(x))]
+    if not (named or held or tables):
         return Unread()
     with on_cpu():
         seen = _ReadTensors()
@@ -131,7 +148,8 @@ def unread(references: References, entry: Entry) -> Unread:
         ):  # it reads no input at all: a recorded answer, which computes nothing itself
             return Unread()
         ignored = tuple(n for n in news[:RUNS] if oracle.ignores(_changed(inputs, n, _other)))
-    return Unread(ignored, tuple((n, x) for n, x in held if not _moved(x, known)))
+    others = [tuple((n, x) for n, x in group if not _moved(x, known)) for group in (held, tables)]
+    return Unread(ignored, *others)
 
 
 class _ReadTensors(TorchDispatchMode):
@@ -188,6 +206,18 @@ def _fractional(x: Any) -> bool:
         known = x.dtype in TORCH_FORMATS and x.layout is torch.strided and not x.is_meta and x.numel() > 0
         return known and not bool((x.detach().double() == x.detach().double().round()).all())
     return isinstance(x, float) and math.isfinite(x) and not x.is_integer()
+
+
+def _is_long(x: torch.Tensor) -> np.ndarray:
+    """Which elements take more than half of the digits of their format: of what is shorter nobody rounded anything."""
+    digits = round(-math.log2(_unit(x))) // 2
+    scaled = np.ldexp(np.frexp(x.detach().double().numpy())[0], digits)
+    found: np.ndarray = scaled != np.rint(scaled)
+    return found
+
+
+def _long(x: torch.Tensor) -> np.ndarray:
+    return np.flatnonzero(_is_long(x)) if x.dtype in TORCH_FORMATS else np.zeros(0, np.int64)
 
 
 def _other(x: Any) -> Any:

@@ -157,7 +157,7 @@ class Judgement:
         run, said = with_exact(run, pairs, known.native)
         notes += said
         known.recompute()
-        self.unread = cache(partial(handed.unread, known, self.entry))
+        self.unread = cache(partial(handed.unread, known, self.entry, tuple(run.session.arrays)))
         self.comparison = Comparison(self.entry, known, self.places, self.unread)
         recorded = devices(self._device_output(), run.named)
         of_these = isinstance(self.recorded, DeviceRecording)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from functools import partial
 
+import numpy as np
+import pytest
 import torch
 import triton
 import triton.language as tl
@@ -233,3 +235,49 @@ def test_the_tensors_that_a_function_holds():
     assert names == ["inner['a'][0]", "GLOBAL"]
     assert [name for name, _ in held_by(Turner())] == ["c", "s"]
     assert held_by(triton.jit) == [] or all(isinstance(x, torch.Tensor) for _, x in held_by(triton.jit))
+
+
+N = 64
+
+
+def weighted(x, w):
+    return scaled(x, w, torch.zeros_like(w))
+
+
+def hann(off=1.0):
+    return torch.from_numpy((np.hanning(N + 1)[:N] * off).astype(np.float32))
+
+
+def gaussian(off=1.0):
+    return torch.tensor([off * math.exp(-0.5 * ((i - 31.3) / 9.7) ** 2) for i in range(N)])
+
+
+def decaying(off=1.0):
+    return torch.as_tensor(off * np.power(0.97, np.arange(N)), dtype=torch.float32)
+
+
+def angles(off=1.0):
+    return torch.from_numpy(np.cos(np.arange(N, dtype=np.float64) * 0.37 * off).astype(np.float32))
+
+
+TABLES = {  # made by the host code of the kernel, and by the reference in its own way
+    "numpy": (hann, lambda: torch.hann_window(N)),
+    "python": (gaussian, lambda: torch.exp(-(((torch.arange(N) - 31.3) / 9.7) ** 2) / 2)),
+    "powers": (decaying, lambda: torch.tensor(0.97) ** torch.arange(N)),
+    "angles": (angles, lambda: torch.cos(torch.arange(N).double() * 0.37).float()),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("off", [1.0, 1.002])
+def test_a_table_that_the_host_makes_of_numbers_is_rounded(name, off):
+    table, other = TABLES[name]
+    x = torch.randn(N, generator=torch.Generator().manual_seed(11))
+    found = classify(lambda x: weighted(x, table(off)), x, ref=lambda x: x * other(), budget=False)
+    assert found.label == ("Type-I" if off == 1 else "Type-II"), found.code
+
+
+def test_a_table_that_both_sides_make_alike_is_exact():
+    x = torch.randn(N, generator=torch.Generator().manual_seed(11))
+    found = classify(lambda x: weighted(x, hann()), x, ref=lambda x: x * hann() * (1 + 2**-22), budget=False)
+    assert found.label == "Type-II", found.code
