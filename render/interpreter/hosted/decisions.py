@@ -59,10 +59,18 @@ def _is_library(file: str) -> bool:
     return file.startswith(_NUMPY) or (file.startswith(_STANDARD) and "site-packages" not in file)
 
 
+def _of_arrays() -> UnseenDecisions:
+    return UnseenDecisions(LeftNumbers(lambda *_: 0, lambda file: not file.startswith(OWN_ROOTS)))
+
+
 def by_array(frame: FrameType) -> str | None:
     """What the user's running functions decide by an array that leaves now, in words; None where it is nothing."""
-    numbers = LeftNumbers(lambda *_: 0, lambda file: not file.startswith(OWN_ROOTS))
-    return UnseenDecisions(numbers).by(Ends(0.0, 1.0), None, Carried.ARRAY, frame)
+    return _of_arrays().by(Ends(0.0, 1.0), None, Carried.ARRAY, frame)
+
+
+def is_users(frame: FrameType) -> bool:
+    """Whether a function of the user's gets an array that leaves now, and not RENDER alone."""
+    return _of_arrays().gets(frame)
 
 
 class UnseenDecisions:
@@ -85,6 +93,10 @@ class UnseenDecisions:
             if not kind:
                 return None
         return None
+
+    def gets(self, frame: FrameType) -> bool:
+        """Whether any of them gets what leaves."""
+        return any(True for _ in self._users(frame))
 
     def _users(self, frame: FrameType | None) -> Iterator[tuple[FrameType, tuple[ast.AST, ...]]]:
         """The user's functions, each with the expression that it is at; up to where RENDER called them. None where one

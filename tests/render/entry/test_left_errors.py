@@ -14,6 +14,7 @@ import triton.language as tl
 
 import render
 from render.entry.left_errors import LeftErrors
+from render.reference.figures import flat
 from render.reference.local_error import Unit
 from render.reference.shadow import ShadowMode
 
@@ -91,3 +92,12 @@ def test_a_right_kernel_is_no_unstable_one(kind: str, dtype: torch.dtype) -> Non
 def test_an_unstable_one_is_seen(dtype: torch.dtype) -> None:
     x = torch.linspace(1e-5, 1e-3, 100)
     assert judged("cancels", math.expm1, dtype, x).code in ("RND111", "RND206")
+
+
+def test_nobody_looks_whether_an_array_is_off_that_our_own_code_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(ShadowMode, "_is_off", lambda mode, x: bool(asked.append(x.numel())))
+    with ShadowMode(Unit(native=True)):
+        x = torch.ones(3) * 0.1
+        assert flat(x).size == 3 and not asked
+        assert x.numpy().size == 3 and asked == [3]
