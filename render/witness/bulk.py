@@ -15,6 +15,7 @@ import numpy as np
 from interval_ops.formats.model import FORMATS, Format
 from render.exact import intervals as iv
 from render.exact.functions import NEVER_NEGATIVE
+from render.exact.points import PREC, Point, endless, power, times_up, up
 from render.witness import casts, errors
 from render.witness import floats as f
 from render.witness.document import Operation
@@ -31,6 +32,8 @@ VERY_MANY = 65_536
 SAMPLE = 4
 WIDE = 256
 """Terms of one value that a sample may have."""
+SPARE = 8
+"""Last bits of a plain end that its few outward roundings may have moved."""
 _FP32 = FORMATS["fp32"]
 Formula = Callable[["Evaluator", Operation, np.ndarray], Ends]
 """(evaluator, operation, places in it) -> ends of those values."""
@@ -63,8 +66,13 @@ def _compare(e: Evaluator, op: Operation, rows: np.ndarray, found: Ends) -> None
     for i in np.unique(np.linspace(0, len(rows) - 1, SAMPLE).astype(int)).tolist():
         plain = PLAIN[op.op](e, op, int(rows[i]))
         many = iv.interval(float(found[0][i]), float(found[1][i]))
-        if many is not None and (plain is None or plain[0] < many[0] or many[1] < plain[1]):
+        if many is not None and (plain is None or _inward(plain[0], 1) < many[0] or many[1] < _inward(plain[1], -1)):
             raise ArithmeticError(f"two evaluations of {op.op} differ (line {op.line})")
+
+
+def _inward(end: Point, sign: int) -> Point:
+    """A plain end without its own rounding: float64 may round a sum (`1e38 - 1e-30`) to where so many bits do not."""
+    return end if endless(end) else up(end, times_up(abs(end), power(SPARE - PREC)) * sign)
 
 
 def _operands(e: Evaluator, op: Operation, rows: np.ndarray) -> list[Ends]:
@@ -161,7 +169,10 @@ def within(y: Ends, error: Mapping[str, Any], fmt: Format, positive: bool) -> En
     if r <= fmt.u and a <= max(fmt.half_subnormal, 2.0**-1074) and not error["ftz"]:
         return f.rounded(y, fmt)
     by = [np.where(np.isinf(end), 0.0, f.up(f.up(np.abs(end) * r) + a)) for end in y]
-    low, high = f.down(y[0] - by[0]), f.up(y[1] + by[1])
+    low, high = (
+        np.where(np.isinf(y[0]), y[0], f.down(y[0] - by[0])),
+        np.where(np.isinf(y[1]), y[1], f.up(y[1] + by[1])),
+    )
     low = np.maximum(low, 0.0) if positive else low
     edge = fmt.max if huge is None else min(fmt.max, huge)
     high = np.where((high >= edge) & ((high > fmt.max) | (huge is not None)), np.inf, high)

@@ -9,6 +9,7 @@ import triton
 import triton.language as tl
 
 import render
+from interval_ops.formats.model import FORMATS
 from render.entry.execution import Entry
 from render.entry.inputs import of_call
 from render.exact import intervals as iv
@@ -121,3 +122,49 @@ def test_a_sum_of_a_hundred_thousand_terms_has_a_witness():
     found = render.classify(total_of, x, ref=lambda x: torch.exp(x).sum().reshape(1) * 1.01, budget=False)
     assert (found.code, found.witness.status) == ("RND201", "agrees")
     assert rechecked(found.witness.document).agrees
+
+
+@triton.jit
+def divided_softmax(X, Out, t, N, B: tl.constexpr):
+    i = tl.arange(0, B)
+    x = tl.load(X + i, mask=i < N, other=-float("inf")) / t
+    e = tl.exp(x - tl.max(x))
+    tl.store(Out + i, e / tl.sum(e), mask=i < N)
+
+
+def cooled(x):
+    out = torch.empty_like(x)
+    divided_softmax[(1,)](x, out, 0.8, len(x), B=64)
+    return out
+
+
+@triton.jit
+def difference(X, Y, Out, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(Out, tl.max(tl.load(X + i) - tl.load(Y + i)))
+
+
+def largest_difference(x, y):
+    out = torch.empty(1)
+    difference[(1,)](x, y, out, B=len(x))
+    return out
+
+
+@pytest.mark.parametrize(("above", "below"), ((1e38, -1e-42), (-3e38, 1e-30)))
+def test_a_sum_whose_end_only_float64_gives_exactly_is_no_disagreement(always, above, below):
+    x, y = torch.full((32,), above), torch.full((32,), below)
+    found = render.classify(largest_difference, x, y, ref=lambda x, y: (x - y).amax().reshape(1) * 2, budget=False)
+    assert (found.label, found.code) == ("Type-II", "RND201")
+
+
+def test_infinite_lanes_that_are_divided_stay_infinite_and_the_fault_is_confirmed(always):
+    found = render.classify(cooled, torch.randn(40), ref=lambda x: torch.softmax(x / 0.7, 0), budget=False)
+    assert (found.label, found.code) == ("Type-II", "RND201")
+
+
+@pytest.mark.parametrize("end", (-np.inf, np.inf))
+@pytest.mark.parametrize("r", (2.0**-22, 2.0**-20))
+def test_the_error_of_a_function_leaves_infinities(end, r):
+    error = {"r": r, "a": 0.0, "ftz": False}
+    low, high = bulk.within((np.array([end]), np.array([end])), error, FORMATS["fp32"], False)
+    assert low[0] == high[0] == end
