@@ -155,7 +155,7 @@ def through(x):
 
 
 HARMLESS = {
-    "floored": (lambda x: ones(float(x[0]) // 0.1) / 50, lambda t: t // 0.1 / 50),
+    "floored": (lambda x: ones(float(x[0]) // 0.0017) / 3000, lambda t: t // 0.0017 / 3000),  # 605: few write it
     "scale": (lambda x: ones(float(x[0]) / 127), lambda t: t / 127),
     "alike": (lambda x: ones(float(x[0]) if float(x[0]) > 0.5 else 7.0), lambda t: t),
     "checked": (checked, lambda t: t), "shown": (shown, lambda t: t / 2), "guarded": (guarded, lambda t: t),
