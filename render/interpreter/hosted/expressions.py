@@ -30,8 +30,8 @@ from render.result.defects import caught
 
 MOST = 64
 """Values that one expression is followed to have."""
-STEPS, ALL = 50_000, 2_000_000
-"""Evaluations for one number, and in one session."""
+STEPS, ALL = 5_000, 500_000
+"""Evaluations in one function for one number, and in one session."""
 OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow,
@@ -74,6 +74,19 @@ def _within(tree: ast.Module, line: int, name: str) -> tuple[ast.AST, ...]:
     return ()
 
 
+@lru_cache(256)
+def _giving(body: tuple[ast.AST, ...]) -> dict[str, list[ast.AST]]:
+    """The statements that give something to a name, in their order."""
+    found = dict[str, list[ast.AST]]()
+    for statement in (s for top in body for s in ast.walk(top)):
+        single = isinstance(statement, ast.AnnAssign | ast.NamedExpr | ast.AugAssign)
+        targets = [statement.target] if single else getattr(statement, "targets", [])  # type: ignore[attr-defined]
+        names = {n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)}
+        for name in names if single or isinstance(statement, ast.Assign) else ():
+            found.setdefault(name, []).append(statement)
+    return found
+
+
 class _Enough(Exception):
     """There is too much to evaluate."""
 
@@ -97,6 +110,9 @@ class _Reader:
     clean: frozenset[str] = frozenset()
     """Names whose values were found here."""
     busy: set[int] = field(default_factory=set)
+    found: dict[str, list[Any]] = field(default_factory=dict, init=False)
+    """Values of names so far; `asked`: of those that are looked for."""
+    asked: set[str] = field(default_factory=set, init=False)
 
     def collect(self) -> Iterator[Any]:
         """The values of all expressions."""
@@ -149,7 +165,14 @@ class _Reader:
         own = self.names.get(node.id, self.beyond.get(node.id))
         if node.id in self.clean:
             return [own] if isinstance(own, int | float) else []
-        return _distinct([*self._vetted(own), *self._assigned(node.id)])
+        if node.id not in self.found:
+            first = node.id not in self.asked
+            self.asked.add(node.id)
+            found = _distinct([*self._vetted(own), *self._assigned(node.id)])
+            if not first:  # of itself as it was before
+                return found
+            self.found[node.id] = found
+        return self.found[node.id]
 
     def _vetted(self, x: Any) -> list[Any]:
         if isinstance(x, Number):
@@ -161,7 +184,7 @@ class _Reader:
     def _assigned(self, name: str) -> list[Any]:
         """What the statements of the function give to a name."""
         found: list[Any] = []
-        for statement in (s for top in self.body for s in ast.walk(top)):
+        for statement in _giving(self.body).get(name, ()):
             if id(statement) in self.busy:
                 continue
             self.busy.add(id(statement))
@@ -402,8 +425,7 @@ class InSight:
         return None if found is None or found.taint >= _LOST else found
 
     def _values(self, frames: Iterable[FrameType]) -> Iterator[tuple[float, Ends]]:
-        own, count = self._own, [min(STEPS, self._budget)]
-        before = count[0]
+        own = self._own
         apart = LeftNumbers(lambda *_: _UNKNOWN, own.outside)  # what is tried here did not happen
         seen, counts = dict[float, list[Any]](), set[int]()
         left = [Number(k, e, apart) for k, e in list(own.known.items())[-MOST:]]
@@ -418,7 +440,8 @@ class InSight:
             return abs(x) <= 2 or x in counts or own.is_written(float(x))
 
         for frame in reversed(list(frames)):  # what a caller computed, a function gets as its arguments
-            code = frame.f_code
+            code, most = frame.f_code, min(STEPS, self._budget)
+            count = [most]
             body = _scope(code.co_filename, code.co_firstlineno, code.co_name)
             reader = _Reader(frame.f_locals, frame.f_globals, body, apart, floats, left, whole, own.outside, count)
             for x in _to_the_end(reader.collect()):
@@ -427,7 +450,7 @@ class InSight:
                     yield float(x), x.ends if isinstance(x, Number) else Ends(float(x), float(x))
                 elif isinstance(x, int):
                     counts.add(x)
-        self._budget -= before - count[0]
+            self._budget -= most - count[0]
 
 
 def _scalars(names: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import math
 from dataclasses import dataclass
 
@@ -225,3 +226,16 @@ UNKNOWN = {
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_what_nobody_followed_is_unknown(name):
     assert "RND302" in made(UNKNOWN[name])[1]
+
+
+def test_names_that_rest_on_each_other_in_many_ways_end_soon():
+    """Each name has three values of names that do: what is asked of one is looked up for the others."""
+    lines = ["def run(x):", "    a0 = float(x[0])"]
+    for i in range(60):
+        lines += [f"    a{i + 1} = a{i} * {k}.5 + a{i}" for k in range(3)]
+    text = "\n".join([*lines, "    return ones(a60 * 0 + math.gamma(a0))"])
+    name = "/programs/names.py"
+    linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
+    space = {"ones": ones, "math": math}
+    exec(compile(text, name, "exec"), space)
+    assert made(space["run"])[1] == {"RND302"}
