@@ -214,7 +214,8 @@ def _searched(trial: _Trial, turns: list[Turn], cases: list[Case], rooms: list[n
             return None
         if isinstance(todo, Literal | HandedNumber):
             code = _solved(_moved(trial, function, todo), trial, todo.value, cases, rooms)
-            if code is not None:
+            fraction = code is not None and isinstance(todo, Literal) and todo.fill and not float(code).is_integer()
+            if code is not None and not fraction:
                 file = function[0] if isinstance(todo, Literal) else todo.file
                 return _Solved(file, todo.line, f"{code} in place of {todo.value!r}")
         elif isinstance(todo, HandedChange):

@@ -56,6 +56,8 @@ class Literal:
     line: int
     place: int
     value: float
+    fill: bool = False
+    """What masked lanes of a load get: a neutral element or a sentinel, which nobody writes as a fraction."""
 
 
 def repaired(tree: ast.Module, place: int, code: str) -> ast.Module:
@@ -68,7 +70,9 @@ def repaired(tree: ast.Module, place: int, code: str) -> ast.Module:
 
 
 def literals(tree: ast.Module) -> list[Literal]:
-    return [Literal(n.lineno, place, n.value) for place, n in enumerate(ast.walk(tree))
+    fills = {id(n) for call in ast.walk(tree) if isinstance(call, ast.Call)
+             for word in call.keywords if word.arg == "other" for n in ast.walk(word.value)}  # fmt: skip
+    return [Literal(n.lineno, place, n.value, id(n) in fills) for place, n in enumerate(ast.walk(tree))
             if isinstance(n, ast.Constant) and isinstance(n.value, float) and abs(n.value) < 1e6]  # fmt: skip
 
 

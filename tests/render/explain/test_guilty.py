@@ -139,3 +139,32 @@ def test_no_change_is_called_a_repair_of_what_is_as_near_without_it():
     assert not any("plus" in note or "times" in note for note in v.resembles)
     if v.guilty is not None:
         assert "0.5 in place" not in v.guilty.sentence or v.line == line_of(curve_kernel, "p = 0.5")
+
+
+@triton.jit
+def covariance_kernel(X, W, Out, n, D: tl.constexpr, B: tl.constexpr):
+    i, j = tl.arange(0, B), tl.arange(0, D)
+    m = i < n
+    x = tl.load(X + i[:, None] * D + j[None, :], mask=m[:, None], other=0.0)
+    w = tl.load(W + i, mask=m, other=0.0)
+    total = tl.sum(w)
+    mean = tl.sum(x * w[:, None], 0) / total
+    d = tl.where(m[:, None], x - mean[None, :], 0.0)
+    c = tl.sum(d[:, :, None] * (d * w[:, None])[:, None, :], 0)
+    tl.store(Out + j[:, None] * D + j[None, :], c / (total - 1))
+
+
+def covariance(x, w):
+    out = torch.empty(x.shape[1], x.shape[1])
+    covariance_kernel[(1,)](x, w, out, len(x), D=x.shape[1], B=16)
+    return out
+
+
+def test_a_fraction_in_masked_lanes_that_happens_to_make_up_for_a_scale_is_no_repair():
+    """The sum of the weights less 1, where the reference takes off a mean of them."""
+    g = torch.Generator().manual_seed(0)
+    x, w = torch.randn(12, 2, generator=g), torch.rand(12, generator=g) + 0.5
+    v = render.classify(covariance, x, w, ref=lambda x, w: torch.cov(x.T, aweights=w))
+    assert (v.label, v.code) == ("Type-II", "RND201")
+    assert v.guilty is None or "in place of 0.0" not in v.guilty.sentence
+    assert v.line > line_of(covariance_kernel, "w = tl.load")

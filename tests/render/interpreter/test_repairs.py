@@ -41,6 +41,8 @@ def _same(tree, wanted):
 
 def test_literals_are_floats_of_the_body():
     assert [(x.line, x.value) for x in literals(ast.parse(GOOD))] == [(5, 0.0), (6, 0.0)]
+    assert all(x.fill for x in literals(ast.parse(GOOD)))
+    assert not any(x.fill for x in literals(ast.parse(GOOD.replace("* scale", "* 0.5"))) if x.value == 0.5)
 
 
 def test_an_accumulation_that_was_forgotten_comes_first():
