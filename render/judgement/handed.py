@@ -47,6 +47,7 @@ from render.reference.shadow import in_parts
 from render.result import margins
 from render.result.decision import Case, Decision, compare
 from render.result.defects import caught
+from render.result.errors import RenderError
 
 ACCUSED = frozenset(["RND201", "RND307", ANOTHER_FUNCTION])
 """What rests on E and may rest on such an input alone."""
@@ -271,9 +272,16 @@ def _radius(case: Case) -> np.ndarray:
     return found
 
 
+def _as_large(study: Study, run: Execution) -> Execution:
+    """The run; RenderError where its outputs have other shapes than those that are judged."""
+    if not study.alike(run):
+        raise RenderError("RND303", "the function returns outputs of other shapes", "choose other inputs")
+    return run
+
+
 def rejudged(study: Study, judged: Sequence[Judged], wider: Handed) -> tuple[Execution, list[Judged]]:
     """(its run, the outputs judged on its bounds)."""
-    run = replace(study, entry=wider.entry).run({})
+    run = _as_large(study, replace(study, entry=wider.entry).run({}))
     found = []
     for j, case in zip(judged, study.with_bounds(run), strict=True):
         ours = run.output(case.name)
@@ -285,7 +293,7 @@ def rejudged(study: Study, judged: Sequence[Judged], wider: Handed) -> tuple[Exe
 
 def reach(study: Study, wider: Handed) -> dict[str, np.ndarray]:
     """How far F of each output may move with it, and E by the reference's own rounding as above."""
-    run = replace(study, entry=wider.entry).run({"mute": CAUSES})
+    run = _as_large(study, replace(study, entry=wider.entry).run({"mute": CAUSES}))
     found = {}
     for case in study.cases:
         if comparable(case):

@@ -169,3 +169,22 @@ def test_a_fraction_in_masked_lanes_that_happens_to_make_up_for_a_scale_is_no_re
     assert (v.label, v.code) == ("Type-II", "RND201")
     assert v.guilty is None or "in place of 0.0" not in v.guilty.sentence
     assert v.line > line_of(covariance_kernel, "w = tl.load")
+
+
+@triton.jit
+def times_kernel(X, Out, factor, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(Out + i, tl.load(X + i, mask=i < n) * factor + 0.5, mask=i < n)
+
+
+def test_a_change_after_which_the_host_returns_another_shape_is_none():
+    def likeliest(x):
+        """As many of the largest shares as make nine tenths."""
+        y = torch.empty_like(x)
+        times_kernel[(triton.cdiv(x.numel(), 64),)](x, y, 1 / 0.7, x.numel(), 64)
+        shares = torch.softmax(y, 0).sort(descending=True)[0]
+        return shares[: int((shares.cumsum(0) < 0.9).sum().item()) + 1]
+
+    x = torch.randn(200, generator=torch.Generator().manual_seed(0))
+    v = render.classify(lambda x: likeliest(x * 1.0005), x, ref=likeliest)
+    assert v.label == "Type-II"
