@@ -14,9 +14,11 @@ hull of what is written and its rounding.
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.utils._pytree import tree_flatten
@@ -31,7 +33,9 @@ from render.interpreter.hosted.call import (
     is_wide,
     muted,
     one_each,
+    values,
 )
+from render.interpreter.hosted.dataflow import Carried
 from render.interpreter.hosted.decomposed import composed
 from render.interpreter.hosted.given_numbers import GivenNumbers
 from render.interpreter.hosted.numbers import Ends
@@ -54,6 +58,7 @@ from render.interpreter.hosted.overloads import (
     written_arguments,
 )  # fmt: skip
 from render.interpreter.hosted.table import RULES
+from render.interpreter.hosted.truths import alike_for_all
 from render.interpreter.hosted.unwritten import filled, of_nothing, void_of
 from render.interpreter.lent import noticed
 from render.interpreter.memory import Envelope
@@ -100,6 +105,18 @@ class HostTracker(HostBounds):
             lo, hi = (float(e.reshape(-1)[0]) if e.size else v for e in (found.lo, found.hi))
             self.numbers.leave(value, Ends(lo, hi, found.taints | self._of_nothing(func, [tensor])))
         return value
+
+    def _asked(self, func: Any, op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Whether two tensors are the same, or nearly: a truth value that host code may go on by."""
+        found = func(*args, **kwargs)  # the user's call
+        if self.concerned(op, args, kwargs):
+            sides = [values(t).astype(np.float64) for t in args[:2]]
+            known = [self.ends_of(t) for t in args[:2]]
+            boxes = [(v, v) if e is None else (e.lo, e.hi) for v, e in zip(sides, known, strict=True)]
+            taint = NO_TAINT.union(*(e.taints for e in known if e is not None))
+            if taint or not alike_for_all(op.name, boxes, found, *args[2:], **kwargs):
+                self.numbers.goes(Ends(0.0, 1.0, taint), None, Carried.FLOAT, sys._getframe(1))
+        return found
 
     def _of_nothing(self, func: Any, reads: Sequence[torch.Tensor]) -> frozenset[int]:
         """The taints of what depends as a whole on elements that nothing has written."""
@@ -188,6 +205,8 @@ class HostTracker(HostBounds):
             return func(*args, **kwargs)  # the user's call
         if op.name == "_local_scalar_dense":
             return self._leaving(func, args[0])
+        if op.name in ("equal", "allclose"):
+            return self._asked(func, op, args, kwargs)
         if self._within and composed(func):  # below autograd these arrive whole
             with self:
                 return func.decompose(*args, **kwargs)  # the user's call

@@ -40,7 +40,9 @@ def function_of(tree: ast.AST, node: ast.AST) -> ast.AST:
 
 
 LOOPS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
-_LEAVING = frozenset(["float", "complex", "item", "tolist", "numpy", "__float__", "__complex__", "__array__"])
+_LEAVING = frozenset(
+    ["float", "complex", "item", "tolist", "numpy", "__float__", "__complex__", "__array__", "allclose", "equal"]
+)
 
 
 def at(tree: ast.AST, place: tuple[int, int, int, int], itself: bool) -> list[ast.AST]:

@@ -5,7 +5,7 @@ A number that may be NaN is true or false, and of either sign.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
@@ -136,3 +136,23 @@ def counted(call: Call) -> Result:
     sure = np.bincount(lo[lo == hi], minlength=count)
     starts, stops = np.bincount(lo, minlength=count + 1), np.bincount(hi + 1, minlength=count + 1)
     return _settled(sure, np.cumsum(starts - stops)[:count])
+
+
+def alike_for_all(
+    name: str, boxes: Sequence[tuple[np.ndarray, np.ndarray]], answer: bool, rtol: float = 1e-5, atol: float = 1e-8,
+    equal_nan: bool = False,
+) -> bool:  # fmt: skip
+    """Whether `torch.equal` or `torch.allclose` answers the same for all numbers in two boxes."""
+    (a, b), (c, d) = boxes
+    if a.shape != c.shape:
+        return name == "equal"
+    with np.errstate(all="ignore"):
+        least, most = np.maximum(np.maximum(c - b, a - d), 0.0), np.maximum(b - c, d - a)
+        if name == "equal":
+            return bool((least > 0).any() if not answer else (most == 0).all())
+        small = np.where((c <= 0) & (d >= 0), 0.0, np.minimum(np.abs(c), np.abs(d)))
+        large = np.maximum(np.abs(c), np.abs(d))
+        room = 1 + 2.0**-6  # of what torch rounds in a narrow type
+        sure = most * room <= atol + rtol * small
+        never = least > (atol + rtol * large) * room
+    return bool(sure.all() if answer else never.any())

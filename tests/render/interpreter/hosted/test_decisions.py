@@ -96,6 +96,8 @@ DECIDED = {
     "array": of_array, "indices": indices, "truth": lambda x: ones(1.0 if float(x[0]) - 1.03 else 2.0),
     "not": lambda x: ones(1.0 if not (float(x[0]) > 1) else 2.0),
     "numpy": lambda x: ones(5.0 if np.exp(x[0].item()) > 2.72 else 7.0),
+    "alike": lambda x: ones(5.0 if torch.allclose(x, x.new_tensor([1.05, 2.0])) else 7.0),
+    "equal": lambda x: ones(5.0 if x.equal(x.new_tensor([1.05, 2.0])) else 7.0),
     "stripped": lambda x: ones(5.0 if float(x[0].item()) > 1 else 7.0),
     "whole": lambda x: ones(float(x[0].item().is_integer())),
     "exponent": lambda x: ones(math.frexp(x[0].item())[1]),
@@ -154,7 +156,16 @@ def through(x):
     return ones(held.second) * 2
 
 
+def compared(x):
+    assert torch.allclose(x, x.new_tensor([1.03, 2.0]))
+    print(torch.equal(x, x.new_tensor([1.05, 2.0])))
+    if torch.allclose(x, x.new_tensor([1.0, 2.0]), atol=0.5) and not torch.equal(x, x.new_tensor([1.0, 2.5])):
+        return ones(x[0].item())
+    return ones(7.0)
+
+
 HARMLESS = {
+    "compared": (compared, lambda t: t),
     "floored": (lambda x: ones(float(x[0]) // 0.0017) / 3000, lambda t: t // 0.0017 / 3000),  # 605: few write it
     "scale": (lambda x: ones(float(x[0]) / 127), lambda t: t / 127),
     "alike": (lambda x: ones(float(x[0]) if float(x[0]) > 0.5 else 7.0), lambda t: t),
