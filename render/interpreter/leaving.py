@@ -31,12 +31,15 @@ from render.interpreter.memory.records import NO_TAINT
 from render.interpreter.scope import PatchScope
 from render.ops.dtypes import FORMAT_OF
 
+_BETWEEN = frozenset(["__array__", "__dlpack__", "integer", "handle_torch_function", "__torch_function__"])
+"""Functions that ask on behalf of who called them."""
+
 
 def watch(scope: PatchScope, tracker: HostTracker) -> None:
     """Follow what leaves torch while `scope` lasts and the tracker is not paused."""
     numbers, tensor = tracker.numbers, torch.Tensor
     item, tolist, numpy_, whole = tensor.item, tensor.tolist, tensor.numpy, tensor.__int__
-    reduce_ = tensor.__reduce_ex__
+    reduce_, dlpack = tensor.__reduce_ex__, tensor.__dlpack__
 
     def left(self: torch.Tensor) -> None:
         """What a kernel stored may be in anything that Python makes from here on."""
@@ -77,6 +80,15 @@ def watch(scope: PatchScope, tracker: HostTracker) -> None:
                 tracker.lent.lend(self, found)
         return found
 
+    def capsule(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        """For `np.from_dlpack` and others that share the memory."""
+        left(self)
+        known = _open(tracker, self) if _asked_outside(tracker) else None
+        if known is not None:
+            _as_bytes(tracker, self, known)
+            tracker.numbers.goes(Ends(0.0, 1.0, known.taints), None, Carried.ARRAY, sys._getframe(1))
+        return dlpack(self, *args, **kwargs)  # the user's call
+
     def reduced(self: torch.Tensor, protocol: Any) -> Any:
         """For pickle, `torch.save` and `copy.copy`."""
         left(self)
@@ -91,9 +103,10 @@ def watch(scope: PatchScope, tracker: HostTracker) -> None:
     scope.set(tensor, "numpy", array)
     scope.set(tensor, "__reduce_ex__", reduced)
     scope.set(tensor, "__int__", integer)
+    scope.set(tensor, "__dlpack__", capsule)
     scope.update(math, math_functions())
     scope.update(_adafactor, {plain.__name__: extreme(plain) for plain in (max, min)})
-    for name in ("tensor", "as_tensor", "asarray", "from_numpy", "frombuffer"):
+    for name in ("tensor", "as_tensor", "asarray", "from_numpy", "frombuffer", "from_dlpack"):
         _watch_maker(scope, name, tracker)
     _watch_one_hot(scope, tracker)
 
@@ -144,7 +157,7 @@ def _asked_outside(tracker: HostTracker) -> bool:
     if tracker.is_paused:
         return False
     frame = sys._getframe(2)
-    if frame.f_code.co_name in ("__array__", "integer") and frame.f_back is not None:  # on behalf of who called it
+    while frame.f_code.co_name in _BETWEEN and frame.f_back is not None:
         frame = frame.f_back
     return tracker.numbers.outside(frame.f_code.co_filename)
 

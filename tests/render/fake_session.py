@@ -24,7 +24,7 @@ class FakeSession:
         if "tracker" in options:
             raise RenderError("RND902", "the stand-in has no host operations to follow")
         self.mute = mute
-        self.launches, self.findings, self.notes = [], [], []
+        self.launches, self.findings, self.notes, self.arrays = [], [], [], []
         self.taints, self.causes, self.envelopes, self.undefined_sites = {}, set(), {}, set()
         self.profile = replace(load_profile("any"), title="a test device", confidence="")
         self.host_roundings, self.host_given, self.tuned, self.host_steps = {}, False, {}, 0

@@ -47,7 +47,7 @@ CARRYING = frozenset([
     "insert", "pop", "values", "items", "get", "keys", "einsum", "outer", "inner", "norm", "radians", "degrees",
     "float64", "float32", "float16", "double", "sigmoid", "average", "conjugate", "setdefault", "update", "fmean",
     "real", "imag", "take", "nan_to_num", "ldexp", "vstack", "hstack", "column_stack", "allclose", "isclose",
-    "array_equal", "equal",
+    "array_equal", "equal", "from_dlpack", "frombuffer", "tobytes",
 ])  # fmt: skip
 """Functions and methods by name whose results rise and fall with what they are given: none decides."""
 SHOWING = frozenset([

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import product
@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_map
 from interval_ops.formats import casting
 from interval_ops.formats.model import FP32, FP64
 from interval_ops.profiles.profile import Profile
-from render.interpreter.hosted.call import TYPED, Bounds, Call, Known, Result, held_in
+from render.interpreter.hosted.call import TYPED, Bounds, Call, Exact, Known, Result, held_in
 from render.interpreter.hosted.made import FILLS
 from render.interpreter.hosted.numbers import Ends
 from render.interpreter.hosted.table import RULES
@@ -25,6 +25,8 @@ from render.interpreter.memory.records import NO_TAINT
 from render.ops.aten import base_name
 from render.ops.dtypes import FORMAT_OF
 
+ROUNDINGS = 16
+"""By so many roundings to a result's type a rule may tell a number from a tensor that holds it."""
 _FACTORS = frozenset(["alpha", "value", "negative_slope", "weight"])
 """Arguments in which a result is linear while the others stand."""
 
@@ -64,7 +66,11 @@ class GivenNumbers:
         if name not in RULES:
             return None
         found = self._ruled(name, self.args, self.kwargs, profile)
-        return found or self._between(name, profile)
+        fmt, whole = FORMAT_OF.get(held_in(self.func, *self.plain)), found
+        for at_end in self._at_ends(name, profile):
+            whole = None if whole is None else _joined(whole, at_end, ROUNDINGS * (fmt.u if fmt else 0.0))
+        # where nothing rounds, a number is not read in float32 either
+        return (found if whole and profile.muted("cast") else whole) or self._between(name, profile)
 
     def _ruled(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], profile: Profile) -> Result:
         with contextlib.suppress(Exception), np.errstate(all="ignore"):
@@ -78,14 +84,32 @@ class GivenNumbers:
         named |= self.plain[1]
         if not {k for k, v in named.items() if isinstance(v, float) and v in self.ends} <= _FACTORS:
             return None
-        found = []
-        for chosen in product(*((e.lo, e.hi) for e in self.ends.values())):
-            swap = dict(zip(self.ends, map(float, chosen), strict=True))
-            args, kwargs = tree_map(lambda x, s=swap: s.get(x, x) if isinstance(x, float) else x, self.plain)
-            found.append(self._ruled(name, args, kwargs, profile))
+        found = list(self._at_ends(name, profile))
         if not all(isinstance(f, Bounds) for f in found):
             return None
         return Bounds(np.minimum.reduce([f.lo for f in found]), np.maximum.reduce([f.hi for f in found]))  # type: ignore[union-attr]
+
+    def _at_ends(self, name: str, profile: Profile) -> Iterator[Result]:
+        """What the rule says of each corner of the numbers' bounds, as numbers that are written."""
+        for chosen in product(*((e.lo, e.hi) for e in self.ends.values())):
+            swap = dict(zip(self.ends, map(float, chosen), strict=True))
+            args, kwargs = tree_map(lambda x, s=swap: s.get(x, x) if isinstance(x, float) else x, self.plain)
+            yield self._ruled(name, args, kwargs, profile)
+
+
+def _joined(found: Result, at_end: Result, room: float) -> Result:
+    """Bounds for a number with those at one of its ends, which may lie beyond by roundings (of a quotient by a written
+    number) and no further: a rule that reads it as a plain number knows nothing of its bounds, and None is known."""
+    if isinstance(found, tuple) and isinstance(at_end, tuple):
+        parts = tuple(_joined(f, e, room) for f, e in zip(found, at_end, strict=True))
+        return None if any(p is None for p in parts) else parts  # type: ignore[return-value]
+    if not (isinstance(found, Bounds) and isinstance(at_end, Bounds)):
+        return found if type(found) is type(at_end) or isinstance(at_end, Exact) else None  # decided there
+    with np.errstate(all="ignore"):
+        reach = room * np.maximum(np.abs(found.lo), np.abs(found.hi)) + 2.0**-20 * (found.hi - found.lo)
+        reach = np.where(np.isfinite(reach), reach, 0.0)
+        within = (at_end.lo >= found.lo - reach) & (at_end.hi <= found.hi + reach)
+    return Bounds(np.minimum(found.lo, at_end.lo), np.maximum(found.hi, at_end.hi)) if within.all() else None
 
 
 def meeting(tensors: Sequence[torch.Tensor]) -> torch.dtype:

@@ -106,6 +106,35 @@ UNFOLLOWED = {
     "numpy": lambda x: torch.from_numpy(np.exp(x.numpy())),
     "gamma": lambda x: torch.ones(2) * math.gamma(float(x[0])), "asarray": lambda x: torch.tensor(np.cumsum(x.numpy())),
 }  # fmt: skip
+GIVEN = {  # numbers among the arguments of operations on exact tensors
+    "eps": lambda n: torch.nn.functional.layer_norm(torch.tensor([1.0, 2.0]), (2,), eps=n),
+    "nan": lambda n: torch.tensor([math.nan, 1.0]).nan_to_num(n), "alpha": lambda n: torch.add(ONES, ONES, alpha=n),
+    "elu": lambda n: torch.nn.functional.elu(torch.tensor([-1.0, 2.0]), alpha=n), "power": lambda n: (ONES * 2) ** n,
+    "clamp": lambda n: torch.tensor([0.0, 5.0]).clamp(n, 2.0), "lerp": lambda n: torch.lerp(ONES * 0, ONES, n),
+    "leaky": lambda n: torch.nn.functional.leaky_relu(-ONES, n), "fmod": lambda n: torch.fmod(ONES * 2.5, n),
+    "softplus": lambda n: torch.nn.functional.softplus(ONES, beta=n), "fill": lambda n: (ONES * 0).fill_(n),
+    "huber": lambda n: torch.nn.functional.huber_loss(ONES * 1.5, ONES * 0, reduction="none", delta=n),
+    "group norm": lambda n: torch.nn.functional.group_norm(torch.arange(4.0).view(1, 4), 2, eps=n),
+    "rms norm": lambda n: torch.nn.functional.rms_norm(torch.tensor([1.0, 2.0]), (2,), eps=n),
+    "addcdiv": lambda n: torch.addcdiv(ONES, ONES, ONES * 3, value=n), "celu": lambda n: torch.celu(-ONES, n),
+    "hardtanh": lambda n: torch.nn.functional.hardtanh(ONES * 3, -n, n), "xlogy": lambda n: torch.xlogy(ONES, n),
+    "threshold": lambda n: torch.nn.functional.threshold(torch.tensor([1.0, 3.0]), n, 0.25),
+    "norm": lambda n: (ONES * 3).norm(p=n + 1).reshape(1), "logit": lambda n: torch.logit(ONES * 0.97, eps=n / 30),
+    "cosine": lambda n: torch.nn.functional.cosine_similarity(ONES, ONES * 0.1, dim=0, eps=n).reshape(1),
+    "addmm": lambda n: torch.addmm(torch.ones(2, 2), torch.ones(2, 2), torch.ones(2, 2), beta=n, alpha=0.5),
+}  # fmt: skip
+ONES = torch.ones(2)
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_a_number_among_arguments_is_known_by_its_bounds_or_tainted(name):
+    function = GIVEN[name]
+    _, found, codes = left(lambda x: function(x[0].item()))
+    for end in (0.9, 0.97, 1.03, 1.1):
+        out = function(end).double().numpy()
+        assert codes or ((found.lo <= out) & (out <= found.hi)).all()
+
+
 BRANCHES = {
     "if": lambda x: x * 2 if x[0].item() > 1 else x, "bool": lambda x: x * 2 if x[0] > 1 else x,
     "int": lambda x: x * int(x[0]), "round": lambda x: x * round(x[0].item() + 0.5),
