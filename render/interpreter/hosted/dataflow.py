@@ -13,6 +13,7 @@ import ast
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
+from types import ModuleType
 from typing import Any
 
 from render.interpreter.hosted.reading import called
@@ -384,22 +385,36 @@ class Flow:
         """Of a call that gets what left, or is one of its methods."""
         if isinstance(node.func, ast.Attribute) and self.tensor(node.func.value):
             return Carried.NONE
-        if isinstance(node.func, ast.Subscript) or _root(node.func) in ("torch", "F", "tl"):  # a launch
+        package = self._package(node.func)
+        if isinstance(node.func, ast.Subscript) or package in ("torch", "F", "tl"):  # a launch
             return Carried.NONE
         inner = (node.func, False) if isinstance(node.func, ast.Lambda) else self.entered(node)
         if inner is not None:
             return self._inside(node, *inner)
         kind = max(own, given)
+        if kind is Carried.NUMBER and package in ("np", "numpy", "scipy"):  # which take it as a plain one
+            kind = Carried.FLOAT
         if name in CARRYING:
             if name in ("append", "extend", "insert", "setdefault", "update") and isinstance(node.func, ast.Attribute):
                 self._more(node.func.value, given)
             if name == "astype" and not _to_float(node):
                 self.decides[id(node)] = node
-            kept = name in _KEPT and _root(node.func) not in ("np", "numpy")
-            return kind if kind is not Carried.NUMBER or kept else Carried.FLOAT
+            return kind if kind is not Carried.NUMBER or name in _KEPT else Carried.FLOAT
         if kind.blind or name not in _SEEN:
             self.decides[id(node)] = node
         return kind
+
+    def _package(self, function: ast.AST) -> str:
+        """Where a function comes from: the package of what its name leads to, as far as that is known."""
+        root = function
+        while isinstance(root, ast.Attribute | ast.Call | ast.Subscript):
+            root = root.func if isinstance(root, ast.Call) else root.value
+        found = self.thing(root)
+        if isinstance(found, ModuleType):
+            return found.__name__.split(".")[0]
+        if found is not None and root is function:
+            return str(getattr(found, "__module__", None) or type(found).__module__).split(".")[0]
+        return _root(function)
 
     def _inside(self, node: ast.Call, function: ast.AST, bound: bool) -> Carried:
         key = id(function)

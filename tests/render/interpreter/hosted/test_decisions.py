@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from numpy import ceil
 
 from render.interpreter.session import Session
 
@@ -98,6 +99,8 @@ DECIDED = {
     "numpy": lambda x: ones(5.0 if np.exp(x[0].item()) > 2.72 else 7.0),
     "alike": lambda x: ones(5.0 if torch.allclose(x, x.new_tensor([1.05, 2.0])) else 7.0),
     "equal": lambda x: ones(5.0 if x.equal(x.new_tensor([1.05, 2.0])) else 7.0),
+    "numpy's floor": lambda x: ones(int(np.floor(x[0].item() * 20))),
+    "numpy's own name": lambda x: ones(5.0 if ceil(x[0].item()) > 1 else 7.0),
     "dlpack": lambda x: ones(5.0 if np.from_dlpack(x)[0] > 1 else 7.0),
     "asarray": lambda x: ones(5.0 if np.asarray(x)[0] > 1 else 7.0),
     "stripped": lambda x: ones(5.0 if float(x[0].item()) > 1 else 7.0),
