@@ -18,6 +18,7 @@ from functools import cache
 from typing import Any
 
 import torch
+import torch.utils.checkpoint
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -247,6 +248,17 @@ def _patch_engine(scope: PatchScope) -> None:
             scope.set(module, "_engine_run_backward", run)
 
 
+def _patch_checkpoint(scope: PatchScope) -> None:
+    """What is computed again is compared with what was saved where the mode is off: by what the tensors are."""
+    checks = torch.utils.checkpoint._allowed_determinism_checks_to_fns
+
+    def metadata(x: torch.Tensor) -> dict[str, Any]:
+        with torch._C.DisableTorchFunction():
+            return {"shape": x.shape, "dtype": x.dtype, "device": x.device}
+
+    scope.set(torch.utils.checkpoint, "_allowed_determinism_checks_to_fns", {**checks, "default": metadata})
+
+
 def _patch_autocast(scope: PatchScope) -> None:
     """Under `autocast("cuda")` the CPU casts as well, to the same type."""
     cls = torch.amp.autocast_mode.autocast
@@ -274,6 +286,7 @@ def _patch(scope: PatchScope) -> None:
     inductor.patch(scope)
     _patch_cublas(scope)
     _patch_engine(scope)
+    _patch_checkpoint(scope)
     _patch_autocast(scope)
     for name in ("Generator", "Stream", "Event"):
         scope.set(torch, name, _taking_gpu(name))

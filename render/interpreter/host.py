@@ -89,6 +89,8 @@ _COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.spars
 class HostTracker(HostBounds):
     """Use as a context manager around host code; `paused()` while a kernel runs."""
 
+    runs_functions = True
+
     def ends_of(self, tensor: torch.Tensor) -> Envelope | None:
         """What is known of a tensor that leaves torch."""
         if not is_plain(tensor) or not (self.memory.knows_bounds() or self.deferred):
@@ -172,7 +174,7 @@ class HostTracker(HostBounds):
     ) -> Any:
         kwargs = kwargs or {}
         if type(func) is not OpOverload and isinstance(func, HigherOrderOperator):
-            return func(*args, **kwargs)  # the user's call
+            return self._unseen(func, args, kwargs)
         op = operation(func)
         if (
             op.view and not self._within and getattr(args[0], "layout", None) == torch.strided
@@ -189,6 +191,17 @@ class HostTracker(HostBounds):
                 with self.silent():
                     self.lent.refresh()
         return self._locked(func, op, args, dict(kwargs))
+
+    def _unseen(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """An operation of functions, which run where nobody sees what they do; launches are seen by themselves."""
+        out = func(*args, **kwargs)  # the user's call
+        given = [t for t in tensors_of((args, kwargs)) if is_plain(t)]
+        if not func.name().startswith("triton_kernel") and any(self.memory.is_known(t) for t in given):
+            message = f"host operation {func.name()} has no rule"
+            taint = self.memory.taint("RND302", func.name(), host_site(), message)  # type: ignore[arg-type]
+            for tensor in (t for t in tensors_of(out) if is_plain(t) and not any(t is g for g in given)):
+                self._attach(tensor, None, frozenset([taint]), False)
+        return out
 
     def _locked(self, func: Any, op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self.shared:

@@ -1,0 +1,48 @@
+"""torch.cond, while_loop and map: host code sees what their functions do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch._higher_order_ops import map as mapped
+from torch._higher_order_ops import while_loop
+from torch.utils.checkpoint import checkpoint
+
+from render.interpreter.session import Session
+
+
+def gradient(x):
+    x = x.detach().clone().requires_grad_()
+    return torch.autograd.grad(checkpoint(lambda y: y.exp() * y, x, use_reentrant=False).sum(), x)[0]
+
+
+ORDERS = {
+    "cond": lambda x: torch.cond(x.sum() > 100, lambda y: y * 2, lambda y: y * 3, (x,)),
+    "while": lambda x: while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * 1.5), (torch.tensor(0), x))[1],
+    "map": lambda x: mapped(lambda row, by: row * by, x, torch.tensor(2.0)),
+    "map of two": lambda x: mapped(lambda row: (row * 2, row - 1), x)[1],
+    "checkpoint": gradient,
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_what_its_functions_do_is_followed(name):
+    rng, function = np.random.default_rng(5), ORDERS[name]
+    x = torch.from_numpy(rng.normal(size=(3, 4)))
+    lo, hi = x.numpy() - 0.1, x.numpy() + 0.1
+    with Session() as session:
+        session.memory.carry(x, lo, hi, frozenset())
+        found = session.envelope(function(x))
+    assert found is not None and not found.taints and (found.hi > found.lo).all()
+    for _ in range(8):
+        out = function(torch.from_numpy(np.where(rng.random(lo.shape) < 0.5, lo, hi))).numpy()
+        assert ((found.lo <= out) & (out <= found.hi)).all()
+
+
+def test_an_open_condition_is_a_branch():
+    x = torch.ones(2, dtype=torch.float64)
+    with Session() as session:
+        session.memory.carry(x, x.numpy() - 0.1, x.numpy() + 0.1, frozenset())
+        found = session.envelope(torch.cond(x.sum() > 2, lambda y: y * 2, lambda y: y * 3, (x,)))
+    assert "RND303" in {session.taints[t].code for t in found.taints}
