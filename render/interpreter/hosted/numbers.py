@@ -12,15 +12,14 @@ everything from there on is tainted (RND303).
 from __future__ import annotations
 
 import hashlib
-import linecache
 import math
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from itertools import islice
-from types import CodeType, FrameType, FunctionType
+from types import FrameType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +27,8 @@ import torch
 
 from render.interpreter.hosted.dataflow import Carried
 from render.interpreter.hosted.mathematics import ASKING, BY_OPERATORS, JOINTLY, MATH
-from render.interpreter.hosted.optimisers import asked_by_optimiser
+from render.interpreter.hosted.optimisers import asked_by_optimiser, asking, numbers_of
+from render.interpreter.hosted.written import constants_in, constants_of, floats_before
 from render.interpreter.memory.records import NO_TAINT
 
 
@@ -143,7 +143,7 @@ class LeftNumbers:
         """The first one leaves: numbers that lie about now were not computed from it."""
         if not self.suspect:
             self.suspect = True
-            self._constants = frozenset(_floats_before(self._frames()))
+            self._constants = frozenset(floats_before(self._frames()))
 
     def array_leaves(self, ends: Ends) -> None:
         if not ends.point or ends.taint:
@@ -192,7 +192,16 @@ class LeftNumbers:
             return found
         if not self.suspect or not self.is_telling(value):
             return None
-        return self._in_sight(value, float) or self.unknown(value)
+        return None if self._of_optimiser() else self._in_sight(value, float) or self.unknown(value)
+
+    def _of_optimiser(self) -> bool:
+        """Whether torch's optimiser made a number, of such alone that the user's code writes or computes in sight."""
+        of = asking()
+        return of is not None and all(x not in self.known and self._innocent(x) for x in numbers_of(of))
+
+    def _innocent(self, x: float) -> bool:
+        found = self._in_sight(x, float) if self.is_telling(x) else Ends(x, x)
+        return found is not None and found.point and not found.taint
 
     def unknown(self, value: float) -> Ends:
         message = "a float that Python may have computed from one that left torch"
@@ -224,13 +233,13 @@ class LeftNumbers:
             return Ends(min(e.lo for e in ends), max(e.hi for e in ends), taint)
         if not self.suspect:
             return None
-        return self._in_sight(value, _rounding(dtype)) or self.unknown(value)
+        return None if self._of_optimiser() else self._in_sight(value, _rounding(dtype)) or self.unknown(value)
 
     def _written(self) -> Iterator[float]:
         yield from self._constants
         yield from self.literal
         for frame in self._frames():
-            yield from _constants_of(frame.f_code)
+            yield from constants_of(frame.f_code)
 
     def is_telling(self, value: float) -> bool:
         """Whether a float of this value is asked where it comes from: small integers and written ones are not."""
@@ -241,7 +250,7 @@ class LeftNumbers:
         if value in self._constants or value in self.literal:
             return True
         return any(
-            value in _constants_of(f.f_code) or value in _constants_in(f.f_code.co_filename) for f in self._frames()
+            value in constants_of(f.f_code) or value in constants_in(f.f_code.co_filename) for f in self._frames()
         )
 
     def _frames(self) -> Iterator[Any]:
@@ -272,49 +281,6 @@ def _in(dtype: torch.dtype, value: float) -> float:
 @cache
 def _rounding(dtype: torch.dtype) -> Callable[[float], float]:
     return lambda x: _in(dtype, x)
-
-
-def _constants_of(code: CodeType) -> set[float]:
-    found = {float(c) for c in code.co_consts if isinstance(c, (int, float))}
-    for c in code.co_consts:
-        if isinstance(c, CodeType):
-            found |= _constants_of(c)
-        elif isinstance(c, tuple):
-            found |= {float(x) for x in c if isinstance(x, (int, float))}
-    return found | {-c for c in found}
-
-
-@lru_cache(64)
-def _constants_in(file: str) -> frozenset[float]:
-    """Those of a whole file, as the parameters of a test that stand in a decorator."""
-    try:
-        return frozenset(_constants_of(compile("".join(linecache.getlines(file)), file, "exec", dont_inherit=True)))
-    except (SyntaxError, ValueError):
-        return frozenset()
-
-
-def _floats_before(frames: Iterable[Any]) -> Iterator[float]:
-    """Numbers written in the code of these frames' modules, and those in their variables."""
-    seen: set[int] = set()
-    for frame in frames:
-        yield from _floats_in(frame.f_locals.values())
-        if id(frame.f_globals) not in seen:
-            seen.add(id(frame.f_globals))
-            values = list(frame.f_globals.values())
-            yield from _floats_in(values)
-            for function in values:
-                if isinstance(function, FunctionType):
-                    yield from _constants_of(function.__code__)
-
-
-def _floats_in(values: Iterable[Any]) -> Iterator[float]:
-    for value in values:
-        if type(value) in (int, float) and abs(value) < 2**1000:
-            yield float(value)
-        elif isinstance(value, (tuple, list)) and len(value) < 64:
-            yield from (x for x in value if type(x) is float)
-        elif not isinstance(value, type) and hasattr(value, "__dict__"):
-            yield from (x for x in vars(value).values() if type(x) is float)
 
 
 class Number(float):

@@ -13,7 +13,8 @@ import torch
 import triton
 import triton.language as tl
 
-from render.interpreter.hosted.numbers import Ends, LeftNumbers, Number, _floats_before
+from render.interpreter.hosted.numbers import Ends, LeftNumbers, Number
+from render.interpreter.hosted.written import floats_before
 from render.interpreter.session import Session
 
 NUMBERS = {
@@ -258,5 +259,32 @@ def frame():
 """
     space: dict = {}
     exec(compile(text, "module", "exec"), space)
-    found = list(_floats_before([space["frame"](), space["frame"]()]))
+    found = list(floats_before([space["frame"](), space["frame"]()]))
     assert [found.count(x) for x in (0.37, 0.59, 0.73, 0.19)] == [1, 1, 1, 3]  # 0.19: two frames, one function
+
+
+OPTIMISERS = {
+    "SGD": {"momentum": 0.9, "nesterov": True}, "Adam": {}, "AdamW": {"betas": (0.8, 0.99)},
+    "RMSprop": {"momentum": 0.5}, "Adagrad": {}, "NAdam": {}, "Adamax": {}, "Adadelta": {},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_an_optimiser_computes_with_numbers_of_its_own(name):
+    """What it makes of its learning rate is none of the loss that a loop logs."""
+
+    def trained(x, rate):
+        w = x.detach().clone().requires_grad_()
+        optimiser, losses = getattr(torch.optim, name)([w], lr=rate(x), **OPTIMISERS[name]), []
+        for _ in range(2):
+            optimiser.zero_grad()
+            loss = (w * w).sum()
+            loss.backward()
+            losses.append(loss.item())
+            optimiser.step()
+        return w.detach()
+
+    share = 0.3
+    _, found, codes = left(lambda x: trained(x, lambda _: 0.05 * share))
+    assert found is not None and codes == set()
+    assert "RND302" in left(lambda x: trained(x, lambda x: math.gamma(float(x[0]))))[2]
