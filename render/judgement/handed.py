@@ -275,7 +275,7 @@ def _radius(case: Case) -> np.ndarray:
 def _as_large(study: Study, run: Execution) -> Execution:
     """The run; RenderError where its outputs have other shapes than those that are judged."""
     if not study.alike(run):
-        raise RenderError("RND303", "the function returns outputs of other shapes", "choose other inputs")
+        raise RenderError("RND902", "the function returns outputs of other shapes", "choose other inputs")
     return run
 
 
