@@ -30,6 +30,7 @@ from render.interpreter.eager import uncompiled
 from render.interpreter.listing import listed
 from render.interpreter.scope import PatchScope
 from render.interpreter.threads import followed
+from render.ops.orders import ORDERS
 
 _GPU_NAME = re.compile(r"(cuda|xpu)(:\d+)?")
 _GPUS = ("cuda", "xpu")
@@ -122,6 +123,9 @@ class RedirectMode(TorchFunctionMode):
             args = tuple(_CPU if is_gpu(a) else a for a in args)
         elif func is torch.Tensor.to and len(args) > 1:
             args = (args[0], on_cpu(args[1]), *args[2:])
+        if isinstance(func, HigherOrderOperator) and (order := ORDERS.get(func.name())) is not None:
+            with type(self)():
+                return order(*args, **kwargs)
         if isinstance(func, (OpOverload, OpOverloadPacket)) and _library_of(func) not in _NATIVE:
             return _library_call(func, args, kwargs)
         return func(*args, **kwargs)  # the user's call

@@ -89,8 +89,6 @@ _COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.spars
 class HostTracker(HostBounds):
     """Use as a context manager around host code; `paused()` while a kernel runs."""
 
-    runs_functions = True
-
     def ends_of(self, tensor: torch.Tensor) -> Envelope | None:
         """What is known of a tensor that leaves torch."""
         if not is_plain(tensor) or not (self.memory.knows_bounds() or self.deferred):

@@ -26,7 +26,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from render.ops import sparse
 from render.ops.complexes import of_parts, plain_of
 from render.ops.layers import LAYERS, Layer
-from render.ops.orders import ORDERS
 
 _PREFIX = "aten::_foreach_"
 _NAMED = {"norm": torch.linalg.vector_norm}
@@ -144,13 +143,7 @@ def in_parts(dispatch: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(dispatch)
     def dispatched(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if isinstance(func, HigherOrderOperator):
-            order = ORDERS.get(func.name())
-            if order is None and not getattr(self, "runs_functions", False):
-                raise NotImplementedError(f"what {func.name()} does with its functions is not followed")
-            if order is None:
-                return dispatch(self, func, types, args, kwargs)
-            with _again(self):
-                return order(*args, **(kwargs or {}))
+            return dispatch(self, func, types, args, kwargs)
         if types and any(map(dispatches, types)):
             if not any(kind.__module__ in _TRACED for kind in types):
                 return NotImplemented  # torch asks the subclass, with the mode in place

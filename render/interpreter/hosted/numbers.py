@@ -90,6 +90,8 @@ class LeftNumbers:
         """Whether what leaves now becomes a `Number`."""
         self.inside = False
         """Whether it stays one: no float that turns up afterwards was computed from it unseen."""
+        self.taken = False
+        """Whether an optimiser of torch's took an open value as a plain float: its numbers may come of that."""
         self.plain: set[float] = set()
         """Values that left as plain floats (`float(t)`): one of them may be equal to a number that is written."""
         self.suspect = False
@@ -115,6 +117,7 @@ class LeftNumbers:
             self.last = ends
             if self.inside or asked_by_optimiser():
                 self.keep(value, ends)
+                self.taken = self.taken or not self.kept
             else:
                 self.note(value, ends)
             if not self.kept:
@@ -196,7 +199,7 @@ class LeftNumbers:
 
     def _of_optimiser(self) -> bool:
         """Whether torch's optimiser made a number, of such alone that the user's code writes or computes in sight."""
-        of = asking()
+        of = None if self.taken else asking()
         return of is not None and all(x not in self.known and self._innocent(x) for x in numbers_of(of))
 
     def _innocent(self, x: float) -> bool:
@@ -315,9 +318,10 @@ class Number(float):
         """What a function of `math` makes of numbers of which this is one; `value`: what it gave."""
         ends = [_ends_of(x, self.own) or Ends(-math.inf, math.inf) for x in given]
         if name in BY_OPERATORS:
-            return BY_OPERATORS[name](*given)
+            found = BY_OPERATORS[name](*given)
+            return Number(value, found.ends, self.own) if isinstance(found, Number) else found
         if name in JOINTLY:
-            return self._made(value, JOINTLY[name](*ends), *ends)
+            return self._made(value, _joint(name, ends), *ends)
         if name in ASKING and all(math.isfinite(e.lo + e.hi) and not e.taint for e in ends):
             return value
         if not isinstance(value, float):
@@ -389,6 +393,14 @@ class Number(float):
         return self
 
     __hash__ = float.__hash__
+
+
+def _joint(name: str, ends: Sequence[Ends]) -> list[float]:
+    """Ends of a function of several numbers; NaN where its own refuses one of them, or infinities that meet."""
+    try:
+        return JOINTLY[name](*ends)
+    except (OverflowError, ValueError):
+        return [math.nan]
 
 
 def _ends_of(x: Any, own: LeftNumbers) -> Ends | None:

@@ -16,8 +16,8 @@ _OPTIMISERS = os.path.join(os.path.dirname(torch.__file__), "optim", "")
 
 def of_optimiser(file: str) -> bool:
     """Whether a file is one of torch's optimisers: these compute with numbers as they get them, so that a float that
-    turns up there later comes from others that it had."""
-    return file.startswith(_OPTIMISERS)
+    turns up there later comes from others that it had. Not a scheduler, which decides by a metric."""
+    return file.startswith(_OPTIMISERS) and not file.endswith("lr_scheduler.py")
 
 
 def asked_by_optimiser() -> bool:

@@ -146,7 +146,8 @@ BRANCHES = {
 
 @pytest.mark.parametrize("name", UNFOLLOWED)
 def test_what_is_not_followed_is_a_taint(name):
-    assert "RND302" in left(UNFOLLOWED[name])[2]
+    read_again = {"RND303"} if name == "hidden" else set()  # digits decide, as a rounding does
+    assert left(UNFOLLOWED[name])[2] == {"RND302"} | read_again
 
 
 @pytest.mark.parametrize("name", BRANCHES)
@@ -288,3 +289,36 @@ def test_an_optimiser_computes_with_numbers_of_its_own(name):
     _, found, codes = left(lambda x: trained(x, lambda _: 0.05 * share))
     assert found is not None and codes == set()
     assert "RND302" in left(lambda x: trained(x, lambda x: math.gamma(float(x[0]))))[2]
+
+
+@pytest.mark.parametrize("metric", [lambda loss: loss, lambda loss: loss.item(), float])
+def test_a_schedule_by_an_open_metric_is_a_branch(metric):
+    def trained(x):
+        w = x.detach().clone().requires_grad_()
+        optimiser = torch.optim.SGD([w], lr=0.1)
+        schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimiser, patience=0, threshold=0.0)
+        for i in range(3):
+            optimiser.zero_grad()
+            loss = (w * w).sum() if i < 1 else (w - 0.5).square().sum() + 3.9
+            loss.backward()
+            optimiser.step()
+            schedule.step(metric(loss))
+        return w.detach()
+
+    assert left(trained)[2]
+
+
+def test_functions_of_math_give_what_they_give():
+    """The run is the user's: only the bounds beside its numbers are ours."""
+    x = torch.tensor([0.1, 0.7, 1e300])
+    cases = [
+        lambda m, a, b, c: m.prod([a, b, c, 0.3], start=1.1), lambda m, a, b, c: m.pow(a, b),
+        lambda m, a, b, c: m.log(a, 3), lambda m, a, b, c: m.fsum([a, b, 0.25]), lambda m, a, b, c: m.dist([a], [b]),
+    ]  # fmt: skip
+    plain = [case(math, *x.double().tolist()) for case in cases]
+    with Session() as session:
+        v = x.double().numpy()
+        session.memory.carry(x, v * 0.99, v * 1.01, frozenset())
+        assert [float(case(math, *x.tolist())) for case in cases] == plain
+        wide = Number(1.0, Ends(-math.inf, math.inf), session._tracker.numbers)
+        assert math.fsum([wide, wide]).ends == Ends(-math.inf, math.inf) and math.hypot(wide, 1.0).ends.lo <= 1.0

@@ -9,6 +9,7 @@ from torch._higher_order_ops import map as mapped
 from torch._higher_order_ops import while_loop
 from torch.utils.checkpoint import checkpoint
 
+from render.interpreter.cuda_redirect import cuda_on_cpu
 from render.interpreter.session import Session
 
 
@@ -17,12 +18,19 @@ def gradient(x):
     return torch.autograd.grad(checkpoint(lambda y: y.exp() * y, x, use_reentrant=False).sum(), x)[0]
 
 
+def slope(function, x):
+    x = x.detach().clone().requires_grad_()
+    return torch.autograd.grad(function(x).sum(), x)[0]
+
+
 ORDERS = {
     "cond": lambda x: torch.cond(x.sum() > 100, lambda y: y * 2, lambda y: y * 3, (x,)),
     "while": lambda x: while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * 1.5), (torch.tensor(0), x))[1],
     "map": lambda x: mapped(lambda row, by: row * by, x, torch.tensor(2.0)),
     "map of two": lambda x: mapped(lambda row: (row * 2, row - 1), x)[1],
     "checkpoint": gradient,
+    "gradient of cond": lambda x: slope(lambda y: torch.cond(y.sum() > 100, lambda z: z * 2, lambda z: z * z, (y,)), x),
+    "gradient of map": lambda x: slope(lambda y: mapped(lambda row: row * row, y), x),
 }
 
 
@@ -46,3 +54,16 @@ def test_an_open_condition_is_a_branch():
         session.memory.carry(x, x.numpy() - 0.1, x.numpy() + 0.1, frozenset())
         found = session.envelope(torch.cond(x.sum() > 2, lambda y: y * 2, lambda y: y * 3, (x,)))
     assert "RND303" in {session.taints[t].code for t in found.taints}
+
+
+def test_a_reference_of_functions_is_followed():
+    from render.reference.local_error import Unit
+    from render.reference.shadow import ShadowMode
+
+    x = torch.linspace(0.1, 1.0, 12).reshape(3, 4)
+    for name in ("cond", "while", "map"):
+        with cuda_on_cpu(), ShadowMode(Unit(native=True)) as mode:
+            out = ORDERS[name](x)
+        exact = ORDERS[name](x.double())
+        assert ((mode.value(out) - exact).abs() <= mode.error(out)).all() and not mode.estimated
+        assert ((out.double() - exact).abs() <= mode.error(out)).all()
