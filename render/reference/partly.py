@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from render.ops.aten import Form, of_form
-from render.reference.local_error import MULTILINEAR, PRODUCTS, Unit, sum_rates
+from render.reference.local_error import CANCELLING, MULTILINEAR, PRODUCTS, Unit, sum_rates
 
 if TYPE_CHECKING:
     from render.reference.running_error import Movable
@@ -27,9 +27,9 @@ GROWN = 2
 """Results per element of the operands from which on a product is left out."""
 MUCH = 16
 """Elements computed per element of inputs and outputs from which on a part is worth a run of its own."""
-_GO_ON = of_form(Form.MOVE, Form.ORDER, Form.CAST) | MULTILINEAR | {"add", "sub", "rsub", "mul", "copy"}
+_GO_ON = of_form(Form.MOVE, Form.ORDER, Form.CAST) | MULTILINEAR | CANCELLING | {"mul", "copy"}
 _BY_NUMERATOR = frozenset(["div"])
-_OF_TWO = frozenset(["add", "sub", "rsub", "mul", "div"])
+_OF_TWO = CANCELLING | {"mul"} | _BY_NUMERATOR
 
 
 @dataclass

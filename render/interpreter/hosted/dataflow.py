@@ -10,12 +10,14 @@ returns flows on in its caller.
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from types import ModuleType
 from typing import Any
 
+from render.interpreter.hosted.mathematics import JOINTLY, MATH
 from render.interpreter.hosted.reading import called
 
 
@@ -36,19 +38,19 @@ class Carried(IntEnum):
         return self in (Carried.FLOAT, Carried.ARRAY)
 
 
-CARRYING = frozenset([
+NUMERIC = frozenset(MATH) | (JOINTLY.keys() - {math.copysign.__name__})
+"""Functions of `math` that keep the bounds of a number, or say that they do not know them."""
+CARRYING = NUMERIC | {"arc" + n[1:] for n in MATH if n[0] == "a"} | frozenset([
     "abs", "sum", "float", "complex", "list", "tuple", "reversed", "enumerate", "zip", "map", "iter", "next",
-    "copy", "deepcopy", "asarray", "array", "ascontiguousarray", "mean", "std", "var", "prod", "dot", "matmul",
-    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt", "square", "sin", "cos", "tan", "tanh",
-    "sinh", "cosh", "arcsin", "arccos", "arctan", "arcsinh", "arccosh", "arctanh", "asin", "acos", "atan", "asinh",
-    "acosh", "atanh", "erf", "erfc", "gamma", "lgamma", "pow", "power", "hypot", "atan2", "fsum", "fabs",
-    "absolute", "negative", "add", "subtract", "multiply", "divide", "true_divide", "cumsum", "concatenate",
-    "stack", "reshape", "ravel", "flatten", "transpose", "squeeze", "expand_dims", "swapaxes", "broadcast_to",
-    "full", "full_like", "tile", "repeat", "item", "tolist", "numpy", "astype", "view", "append", "extend",
-    "insert", "pop", "values", "items", "get", "keys", "einsum", "outer", "inner", "norm", "radians", "degrees",
-    "float64", "float32", "float16", "double", "sigmoid", "average", "conjugate", "setdefault", "update", "fmean",
-    "real", "imag", "take", "nan_to_num", "ldexp", "vstack", "hstack", "column_stack", "allclose", "isclose",
-    "array_equal", "equal", "from_dlpack", "frombuffer", "tobytes",
+    "copy", "deepcopy", "asarray", "array", "ascontiguousarray", "mean", "std", "var", "dot", "matmul", "square",
+    "tan", "cosh", "arccos", "acos", "erfc", "gamma", "lgamma", "power", "atan2", "absolute", "negative", "add",
+    "subtract", "multiply", "divide", "true_divide", "cumsum", "concatenate", "stack", "reshape", "ravel",
+    "flatten", "transpose", "squeeze", "expand_dims", "swapaxes", "broadcast_to", "full", "full_like", "tile",
+    "repeat", "item", "tolist", "numpy", "astype", "view", "append", "extend", "insert", "pop", "values", "items",
+    "get", "keys", "einsum", "outer", "inner", "norm", "float64", "float32", "float16", "double", "sigmoid",
+    "average", "conjugate", "setdefault", "update", "fmean", "real", "imag", "take", "nan_to_num", "ldexp",
+    "vstack", "hstack", "column_stack", "allclose", "isclose", "array_equal", "equal", "from_dlpack", "frombuffer",
+    "tobytes",
 ])  # fmt: skip
 """Functions and methods by name whose results rise and fall with what they are given: none decides."""
 SHOWING = frozenset([
@@ -472,17 +474,16 @@ class Flow:
         return False
 
 
-_KEPT = frozenset([
+_KEPT = NUMERIC | frozenset([
     "abs", "sum", "list", "tuple", "reversed", "enumerate", "zip", "map", "iter", "next", "append", "extend",
-    "insert", "pop", "values", "items", "get", "keys", "setdefault", "update", "copy", "deepcopy", "exp", "expm1",
-    "log", "log2", "log1p", "sqrt", "sin", "cos", "tan", "tanh", "sinh", "cosh", "asin", "acos", "atan", "asinh",
-    "acosh", "atanh", "hypot", "fsum", "pow", "prod", "fabs", "item", "tolist",
+    "insert", "pop", "values", "items", "get", "keys", "setdefault", "update", "copy", "deepcopy", "tan", "cosh",
+    "acos", "item", "tolist",
 ])  # fmt: skip
 """Of those the ones that make a number of a number that sees what it decides."""
-_SEEN = frozenset([
-    "int", "round", "bool", "max", "min", "sorted", "floor", "ceil", "trunc", "divmod", "any", "all", "isfinite",
-    "isnan", "isinf", "copysign", "fmod",
-])  # fmt: skip
+_SEEN = frozenset(f.__name__ for f in (
+    int, round, bool, max, min, sorted, math.floor, math.ceil, math.trunc, divmod, any, all,
+    math.isfinite, math.isnan, math.isinf, math.copysign, math.fmod,
+))  # fmt: skip
 """Functions that ask the number itself."""
 
 

@@ -35,9 +35,8 @@ _COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
 }  # fmt: skip
-_CALLED: dict[str, Callable[..., Any]] = {
-    "float": lambda x: x, "abs": abs, "max": extreme(max), "min": extreme(min),
-}  # fmt: skip
+_CALLED: dict[str, Callable[..., Any]] = {plain.__name__: extreme(plain) for plain in (max, min)}
+_CALLED |= {float.__name__: lambda x: x, abs.__name__: abs}
 
 
 def _nodes(code: CodeType, instruction: int, itself: bool) -> tuple[ast.AST, ...]:

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 import triton
 
-from render.interpreter.hosted.mathematics import BY_OPERATORS, JOINTLY, MATH, MathFunction
+from render.interpreter.hosted.mathematics import JOINTLY, MATH, MathFunction
 from render.interpreter.hosted.numbers import Ends, LeftNumbers, Number
 from render.interpreter.hosted.reading import tree_of
 from render.result.defects import caught
@@ -375,7 +375,7 @@ def _followed(function: Any) -> Callable[..., Any] | None:
             return given[0]
         if name in MATH and len(given) == 1 and (of_math or of_numpy):
             return given[0].of_math(name, getattr(function, "_plain", function))
-        if isinstance(function, MathFunction) and name in (*JOINTLY, *BY_OPERATORS):
+        if isinstance(function, MathFunction) and name in JOINTLY:
             return function(*given)
         if function in (abs, pow) or (function is round and len(given) == 2):
             return function(*given)

@@ -7,9 +7,8 @@ argument of a function in `MATH`, `of_any` of all arguments of any other); every
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
-from functools import cache, reduce, update_wrapper
+from functools import cache, update_wrapper
 from typing import Any, Protocol
 
 from interval_ops.functions.tables import FUNCTIONS, Monotone
@@ -83,22 +82,40 @@ def _scaled(factor: float) -> Callable[[HasEnds], list[float]]:
     return lambda x: _widened(min(x.lo * factor, x.hi * factor), max(x.lo * factor, x.hi * factor))
 
 
-JOINTLY: dict[str, Callable[..., list[float]]] = {
-    "hypot": _hypot, "fsum": _fsum, "copysign": _copysign, "fabs": _fabs,
-    "radians": _scaled(math.pi / 180), "degrees": _scaled(180 / math.pi),
+def _product(*xs: HasEnds) -> list[float]:
+    lo, hi = 1.0, 1.0
+    for x in xs:
+        corners = [a * b for a in (lo, hi) for b in (x.lo, x.hi)]
+        if any(c != c for c in corners):
+            return [math.nan]
+        lo, hi = _widened(min(corners), max(corners))
+    return [lo, hi]
+
+
+def _power(x: HasEnds, y: HasEnds) -> list[float]:
+    if not x.lo > 0:
+        return [math.nan]
+    corners = [math.pow(a, b) for a in (x.lo, x.hi) for b in (y.lo, y.hi)]
+    return _widened(min(corners), max(corners))
+
+
+def _logarithm(x: HasEnds, base: HasEnds) -> list[float]:
+    """Of a number to a base on one side of 1: a quotient of logarithms."""
+    if not (x.lo > 0 and base.lo > 0 and (base.hi < 1 or base.lo > 1)):
+        return [math.nan]
+    corners = [math.log(a) / math.log(b) for a in (x.lo, x.hi) for b in (base.lo, base.hi)]
+    return _widened(min(corners), max(corners), 4)
+
+
+_JOINTLY: dict[Callable[..., Any], Callable[..., list[float]]] = {
+    math.hypot: _hypot, math.fsum: _fsum, math.copysign: _copysign, math.fabs: _fabs, math.prod: _product,
+    math.radians: _scaled(math.pi / 180), math.degrees: _scaled(180 / math.pi), math.pow: _power, math.log: _logarithm,
 }  # fmt: skip
 """Ends of functions of several numbers: of the norm of magnitudes, of a sum, of a sign."""
-BY_OPERATORS: dict[str, Callable[..., Any]] = {
-    "pow": lambda x, y: x**y,
-    "prod": lambda *xs: reduce(operator.mul, xs),
-    "log": lambda x, base: MathFunction("log")(x) / MathFunction("log")(base),
-}
-"""Those that Python's operators give of numbers with bounds."""
-ASKING = frozenset(["isfinite", "isnan", "isinf"])
+JOINTLY = {function.__name__: ends for function, ends in _JOINTLY.items()}
+ASKING = frozenset(f.__name__ for f in (math.isfinite, math.isnan, math.isinf))
 """Questions that finite ends answer."""
-_LISTS = frozenset(["fsum", "prod", "dist", "sumprod"])
-_OTHERS = frozenset(["isclose", "dist", "gamma", "lgamma", "remainder", "fmod", "atan2", "frexp", "modf", "ldexp"])
-"""That nothing is known of: what they make of a number with bounds is said to be unknown."""
+_LISTS = frozenset(f.__name__ for f in (math.fsum, math.prod, math.dist))
 
 
 class MathFunction:
@@ -113,7 +130,10 @@ class MathFunction:
         self._name, self._plain = name, getattr(plain, "_plain", plain)
         update_wrapper(self, self._plain)
 
-    def __call__(self, x: Any, *others: Any, **named: Any) -> Any:
+    def __call__(self, *xs: Any, **named: Any) -> Any:
+        if not xs:
+            return self._plain(**named)  # the user's call
+        x, *others = xs
         if not others and not named and self._name in MATH:
             followed = getattr(type(x), "of_math", None)
             return self._plain(x) if followed is None else followed(x, self._name, self._plain)  # the user's call
@@ -136,5 +156,4 @@ class MathFunction:
 @cache
 def math_functions() -> dict[str, MathFunction]:
     """What stands in `math` while numbers are followed, by name; they hold nothing of a scope."""
-    names = {*MATH, *JOINTLY, *BY_OPERATORS, *ASKING, *_OTHERS}
-    return {name: MathFunction(name) for name in sorted(names) if hasattr(math, name)}
+    return {name: MathFunction(name) for name in dir(math) if name[0] != "_" and callable(getattr(math, name))}

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 
 from render.interpreter.hosted.dataflow import Carried
-from render.interpreter.hosted.mathematics import ASKING, BY_OPERATORS, JOINTLY, MATH
+from render.interpreter.hosted.mathematics import ASKING, JOINTLY, MATH
 from render.interpreter.hosted.optimisers import asked_by_optimiser, asking, numbers_of
 from render.interpreter.hosted.written import constants_in, constants_of, floats_before
 from render.interpreter.memory.records import NO_TAINT
@@ -317,12 +317,11 @@ class Number(float):
     def of_any(self, name: str, value: Any, given: Sequence[Any]) -> Any:
         """What a function of `math` makes of numbers of which this is one; `value`: what it gave."""
         ends = [_ends_of(x, self.own) or Ends(-math.inf, math.inf) for x in given]
-        if name in BY_OPERATORS:
-            found = BY_OPERATORS[name](*given)
-            return Number(value, found.ends, self.own) if isinstance(found, Number) else found
         if name in JOINTLY:
             return self._made(value, _joint(name, ends), *ends)
         if name in ASKING and all(math.isfinite(e.lo + e.hi) and not e.taint for e in ends):
+            return value
+        if isinstance(value, int) and not isinstance(value, bool):  # which the number made of itself, and was asked
             return value
         if not isinstance(value, float):
             self._open()
