@@ -26,8 +26,8 @@ from render.ops.dtypes import FORMAT_OF
 if TYPE_CHECKING:
     from render.interpreter.host import HostTracker
 
-MOST, LARGEST = 16, 1 << 22
-"""So many tensors of outside numbers are kept, and of so many elements."""
+KEPT = 1 << 22
+"""Elements of tensors of outside numbers that are kept; of what is beyond nobody asks whether it was rounded."""
 Arrays = list[tuple[HostSite, torch.Tensor]]
 """What host code made of such numbers, and where."""
 Brought = Callable[[torch.Tensor], tuple[np.ndarray, np.ndarray] | None]
@@ -104,9 +104,9 @@ def brought(tracker: HostTracker, data: Any, tensor: torch.Tensor) -> None:
     have rounded them (`Settings.brought`)."""
     if isinstance(data, torch.Tensor) or not is_plain(tensor) or tensor.dtype not in FORMAT_OF:
         return
-    if not 0 < tensor.numel() <= LARGEST or tracker.memory.is_known(tensor):
+    if not tensor.numel() or tracker.memory.is_known(tensor):
         return
-    if len(tracker.arrays) < MOST:
+    if sum(t.numel() for _, t in tracker.arrays) + tensor.numel() <= KEPT:
         tracker.arrays.append((host_site(), tensor.detach().clone()))
     ends = None if tracker.wide is None else tracker.wide(tensor)
     if ends is not None:

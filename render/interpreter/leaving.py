@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -68,25 +69,26 @@ def watch(scope: PatchScope, tracker: HostTracker) -> None:
         known, found = _open(tracker, self) if _asked_outside(tracker) else None, tolist(self)  # the user's call
         return found if known is None else _listed(numbers, found, self, known)
 
-    def array(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    def shared(self: torch.Tensor, asked: bool, frame: FrameType) -> None:
+        """All of its numbers leave at once, to be read in the frame."""
         left(self)
-        known = _open(tracker, self) if _asked_outside(tracker) else None
+        known = _open(tracker, self) if asked else None
         if known is not None:
             _as_bytes(tracker, self, known)
-            tracker.numbers.goes(Ends(0.0, 1.0, known.taints), None, Carried.ARRAY, sys._getframe(1))
+            numbers.goes(Ends(0.0, 1.0, known.taints), None, Carried.ARRAY, frame)
+
+    def array(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        asked = _asked_outside(tracker)
+        shared(self, asked, sys._getframe(1))
         found = numpy_(self, *args, **kwargs)  # the user's call
-        if not tracker.is_paused and _asked_outside(tracker) and is_plain(self):
+        if asked and is_plain(self):
             with tracker.silent():
                 tracker.lent.lend(self, found)
         return found
 
     def capsule(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         """For `np.from_dlpack` and others that share the memory."""
-        left(self)
-        known = _open(tracker, self) if _asked_outside(tracker) else None
-        if known is not None:
-            _as_bytes(tracker, self, known)
-            tracker.numbers.goes(Ends(0.0, 1.0, known.taints), None, Carried.ARRAY, sys._getframe(1))
+        shared(self, _asked_outside(tracker), sys._getframe(1))
         return dlpack(self, *args, **kwargs)  # the user's call
 
     def reduced(self: torch.Tensor, protocol: Any) -> Any:
