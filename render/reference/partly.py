@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from render.ops.aten import Form, of_form
-from render.reference.local_error import CANCELLING, MULTILINEAR, PRODUCTS, Unit, sum_rates
+from render.ops.aten import ATEN, Form, of_form
+from render.reference.local_error import MULTILINEAR, PRODUCTS, Unit, sum_rates
 
 if TYPE_CHECKING:
     from render.reference.running_error import Movable
@@ -27,9 +27,10 @@ GROWN = 2
 """Results per element of the operands from which on a product is left out."""
 MUCH = 16
 """Elements computed per element of inputs and outputs from which on a part is worth a run of its own."""
-_GO_ON = of_form(Form.MOVE, Form.ORDER, Form.CAST) | MULTILINEAR | CANCELLING | {"mul", "copy"}
+_SUMS = frozenset(name for name, op in ATEN.items() if op.keywords == ("alpha",))
+_GO_ON = of_form(Form.MOVE, Form.ORDER, Form.CAST) | MULTILINEAR | _SUMS | {"mul"}
 _BY_NUMERATOR = frozenset(["div"])
-_OF_TWO = CANCELLING | {"mul"} | _BY_NUMERATOR
+_OF_TWO = _SUMS | {"mul"} | _BY_NUMERATOR
 
 
 @dataclass

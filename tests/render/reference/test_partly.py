@@ -8,7 +8,9 @@ import torch
 from oracle_zoo import CASES, FLOAT64_ONLY, oracle
 
 from render.explain import stability
+from render.ops.aten import Form, of_form
 from render.reference import partly
+from render.reference.local_error import MULTILINEAR
 
 F = torch.nn.functional
 SCALE = 8.0
@@ -115,3 +117,10 @@ def test_what_a_part_explains_needs_no_more(monkeypatch, off):
     case = type("Case", (), {"exact": exact, "fmt": stability.FORMATS["fp32"], "ref_fmt": stability.FORMATS["fp32"]})
     suspects = careful.suspects({0: (case, np.full(exact.shape, 1e-8 + off))}, [0])
     assert (bool(asked), bool(suspects)) == (off > 0, off > 0)
+
+
+def test_errors_go_on_through_no_curve():
+    """Of a function's errors a part may be more than the whole: its slope falls where the operand is off by more."""
+    assert not partly._GO_ON & (of_form(Form.FUNCTION, Form.COMPOSITE, Form.GRADIENT) - MULTILINEAR)
+    assert partly._GO_ON & of_form(Form.ARITHMETIC) == {"add", "sub", "rsub", "mul"}
+    assert {"add", "sub", "rsub", "mul", "div"} == partly._OF_TWO
