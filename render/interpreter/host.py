@@ -35,7 +35,7 @@ from render.interpreter.hosted.call import (
     one_each,
     values,
 )
-from render.interpreter.hosted.dataflow import Carried
+from render.interpreter.hosted.carried import Carried
 from render.interpreter.hosted.decomposed import composed
 from render.interpreter.hosted.given_numbers import GivenNumbers
 from render.interpreter.hosted.numbers import Ends

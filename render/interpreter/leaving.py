@@ -21,7 +21,7 @@ from interval_ops.formats.model import FP64
 from render.interpreter.arriving import arrived, brought
 from render.interpreter.host import HostTracker
 from render.interpreter.hosted.call import host_profile, values
-from render.interpreter.hosted.dataflow import Carried
+from render.interpreter.hosted.carried import Carried
 from render.interpreter.hosted.expressions import extreme
 from render.interpreter.hosted.mathematics import math_functions
 from render.interpreter.hosted.numbers import Ends, LeftNumbers, Number

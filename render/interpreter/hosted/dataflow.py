@@ -1,8 +1,8 @@
 """What the user's code does with a number that left torch as a plain float or an array: does any decision rest on it?
 
 A `Number` sees how it is compared; a plain float (`float(t)`, what numpy makes of a number) and an array do not. So the
-function where one leaves is read: names, attributes and elements that it reaches, in any order of the statements, and
-the first place where the program goes on by its value - a comparison, a condition, an index, an integer or a rounded
+function where one leaves is read: names, attributes and elements that it reaches on any way through the statements, and
+every place where the program goes on by its value - a comparison, a condition, an index, an integer or a rounded
 value made of it, a function that may do any of these. Calls of small functions of the user are entered; what a function
 returns flows on in its caller.
 """
@@ -10,70 +10,43 @@ returns flows on in its caller.
 from __future__ import annotations
 
 import ast
-import math
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from dataclasses import dataclass, field
-from enum import IntEnum
 from types import ModuleType
 from typing import Any
 
-from render.interpreter.hosted.mathematics import JOINTLY, MATH
-from render.interpreter.hosted.reading import called
+from render.interpreter.hosted.carried import (
+    CARRYING,
+    KEPT,
+    NUMERIC,
+    SEEN,
+    SHAPES,
+    SHOWING,
+    TEXTS,
+    Carried,
+    Entering,
+    any_of,
+)
+from render.interpreter.hosted.reading import called, root_of, takers, tells_float
 
-
-class Carried(IntEnum):
-    """How a value carries what left; of two that meet in an operation the larger one."""
-
-    NONE = 0
-    TEXT = 1
-    """Its digits."""
-    FLOAT = 2
-    NUMBER = 3
-    """Sees its comparisons itself."""
-    ARRAY = 4
-
-    @property
-    def blind(self) -> bool:
-        """Whether nobody sees what it decides."""
-        return self in (Carried.FLOAT, Carried.ARRAY)
-
-
-NUMERIC = frozenset(MATH) | (JOINTLY.keys() - {math.copysign.__name__})
-"""Functions of `math` that keep the bounds of a number, or say that they do not know them."""
-CARRYING = NUMERIC | {"arc" + n[1:] for n in MATH if n[0] == "a"} | frozenset([
-    "abs", "sum", "float", "complex", "list", "tuple", "reversed", "enumerate", "zip", "map", "iter", "next",
-    "copy", "deepcopy", "asarray", "array", "ascontiguousarray", "mean", "std", "var", "dot", "matmul", "square",
-    "tan", "cosh", "arccos", "acos", "erfc", "gamma", "lgamma", "power", "atan2", "absolute", "negative", "add",
-    "subtract", "multiply", "divide", "true_divide", "cumsum", "concatenate", "stack", "reshape", "ravel",
-    "flatten", "transpose", "squeeze", "expand_dims", "swapaxes", "broadcast_to", "full", "full_like", "tile",
-    "repeat", "item", "tolist", "numpy", "astype", "view", "append", "extend", "insert", "pop", "values", "items",
-    "get", "keys", "einsum", "outer", "inner", "norm", "float64", "float32", "float16", "double", "sigmoid",
-    "average", "conjugate", "setdefault", "update", "fmean", "real", "imag", "take", "nan_to_num", "ldexp",
-    "vstack", "hstack", "column_stack", "allclose", "isclose", "array_equal", "equal", "from_dlpack", "frombuffer",
-    "tobytes",
-])  # fmt: skip
-"""Functions and methods by name whose results rise and fall with what they are given: none decides."""
-SHOWING = frozenset([
-    "print", "debug", "info", "warning", "warn", "error", "exception", "critical", "log_", "write", "writelines",
-    "pprint", "display", "isinstance", "type", "len", "id", "assert_allclose", "assert_array_equal",
-    "assert_almost_equal", "assert_array_almost_equal", "assert_equal", "assert_array_less", "approx", "raises",
-    "skip", "fail", "xfail", "tqdm", "set_description", "set_postfix", "add_scalar", "log_metric",
-    "numel", "dim", "stride", "element_size", "is_contiguous", "data_ptr", "nelement", "is_floating_point",
-])  # fmt: skip
-"""Their results hold nothing of what they are given, or only a test that fails by it."""
-TEXTS = frozenset(["str", "repr", "format", "hex", "dumps", "join", "ascii"])
-SHAPES = frozenset([
-    "shape", "dtype", "ndim", "size", "device", "itemsize", "nbytes", "strides", "flags", "__class__", "__name__",
-    "is_cuda", "layout",
-])  # fmt: skip
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _ROUNDS = (ast.FloorDiv, ast.Mod)
-_DEPTH, _TURNS = 3, 8
+_DEPTH, _TURNS = 3, 100
 _State = tuple[dict[str, Any], set[str], dict[str, Any], Any]
-
+_Part = tuple[ast.AST, Any, bool]
+"""A name, what it carries, and whether it is a tensor."""
 
 Entered = Callable[[ast.Call], tuple[ast.AST, bool] | None]
 """A function of the user's that a call enters, and whether its first parameter is not among the arguments."""
+
+
+@dataclass
+class _Ends:
+    """Of a loop: where it is left, and where a turn ends before the last statement."""
+
+    left: list[_State]
+    early: list[_State]
 
 
 @dataclass
@@ -93,7 +66,8 @@ class Flow:
     decides: dict[int, ast.AST] = field(default_factory=dict)
     """Where the program goes on by its value."""
     returns: Carried = Carried.NONE
-    _within: set[int] = field(default_factory=set)
+    _within: dict[int, Entering] = field(default_factory=dict)
+    _ends: _Ends = field(default_factory=lambda: _Ends([], []))
     _ordered: bool = False
 
     def _state(self) -> _State:
@@ -104,8 +78,16 @@ class Flow:
         names, tensors = other[:2]
         self.tensors = {n for n in self.tensors | tensors if all(
             n in t or not k.get(n) for t, k in ((self.tensors, self.names), (tensors, names)))}  # fmt: skip
-        for name, kind in names.items():
-            self.names[name] = max(self.names.get(name, Carried.NONE), kind)
+        self.names = {name: any_of(k.get(name, Carried.NONE) for k in (self.names, names))
+                      for name in self.names | names}  # fmt: skip
+
+    def _at(self, ways: Iterable[_State]) -> None:
+        """One of these leads here, and nothing else does."""
+        first, *others = ways
+        if self._ordered:
+            self.names, self.tensors = dict(first[0]), set(first[1])
+        for way in (first, *others):
+            self._join(way)
 
     def run(self) -> Flow:
         """In the order of the statements; in any order where functions inside share the names."""
@@ -123,7 +105,7 @@ class Flow:
 
     def _returned(self) -> Flow:
         if isinstance(self.scope, ast.Lambda):
-            self.returns = max(self.returns, self.kind(self.scope.body))
+            self.returns = self.returns.either(self.kind(self.scope.body))
         return self
 
     # --- statements ---
@@ -146,37 +128,44 @@ class Flow:
             self._statement(node)
 
     def _functiondef(self, node: Any) -> None:
+        outer, self.returns = self.returns, Carried.NONE
         self._block(node.body)  # its names are those of the function around it
+        self.names[node.name] = self.returns.either(self.names.get(node.name, Carried.NONE))
+        self.returns = self.returns.either(outer)
 
     _asyncfunctiondef = _functiondef
 
     def _assign(self, node: ast.Assign) -> None:
-        for target in node.targets:
-            self._given(target, node.value)
+        self._given([part for target in node.targets for part in self._parted(target, node.value)])
 
     def _annassign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
-            self._given(node.target, node.value)
+            self._given(self._parted(node.target, node.value))
 
     def _augassign(self, node: ast.AugAssign) -> None:
         kind = self._met(node, [self.kind(node.target), self.kind(node.value)], node.op)
         self._put(node.target, kind, self.tensor(node.value))
 
-    def _given(self, target: ast.AST, value: ast.expr) -> None:
+    def _parted(self, target: ast.AST, value: ast.expr) -> list[_Part]:
+        """What each name gets of a value, whose parts are all read before any of them is put."""
         several = isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List)
-        if several and len(target.elts) == len(value.elts):  # type: ignore[attr-defined]
-            for t, v in zip(target.elts, value.elts, strict=True):  # type: ignore[attr-defined]
-                self._given(t, v)
-            return
-        self._put(target, self.kind(value), self.tensor(value))
+        elements = [*target.elts, *value.elts] if several else []  # type: ignore[attr-defined]
+        if several and not any(isinstance(e, ast.Starred) for e in elements):
+            pairs = zip(target.elts, value.elts, strict=False)  # type: ignore[attr-defined]
+            return [part for t, v in pairs for part in self._parted(t, v)]
+        return [(target, self.kind(value), self.tensor(value))]
+
+    def _given(self, parts: Iterable[_Part]) -> None:
+        for part in parts:
+            self._put(*part)
 
     def _put(self, target: ast.AST, kind: Carried, tensor: bool) -> None:
         if isinstance(target, ast.Name):
-            old = Carried.NONE if self._ordered else self.names.get(target.id, Carried.NONE)
-            self.names[target.id] = max(old, Carried.NONE if tensor else kind)
+            new = Carried.NONE if tensor else kind
+            self.names[target.id] = new if self._ordered else new.either(self.names.get(target.id, new))
             (self.tensors.add if tensor and not self.names[target.id] else self.tensors.discard)(target.id)
         elif isinstance(target, ast.Attribute):
-            self.attributes[target.attr] = max(self.attributes.get(target.attr, Carried.NONE), kind)
+            self.attributes[target.attr] = kind.either(self.attributes.get(target.attr, Carried.NONE))
         elif isinstance(target, ast.Subscript):
             self.kind(target)
             if not self.tensor(target.value):
@@ -190,7 +179,7 @@ class Flow:
     def _more(self, held: ast.AST, kind: Carried) -> None:
         """A container holds it, too."""
         if isinstance(held, ast.Name):
-            kind = max(kind, self.names.get(held.id, Carried.NONE))
+            kind = kind.either(self.names.get(held.id, Carried.NONE))
         self._put(held, kind, False)
 
     def _for(self, node: ast.For) -> None:
@@ -198,31 +187,39 @@ class Flow:
             self._taken(node.target, node.iter)
             self._block(node.body)
 
-        self._again(turn)
-        self._block(node.orelse)
+        self._again(turn, node.orelse)
 
     def _taken(self, target: ast.AST, turns: ast.expr) -> None:
         """What one turn gives to its names, each its own of several that go along with each other."""
-        kind, along = self.kind(turns), turns.args if isinstance(turns, ast.Call) else []
-        parts = target.elts if isinstance(target, ast.Tuple) else []
-        if parts and called(turns.func if isinstance(turns, ast.Call) else turns) == "enumerate" and len(along) == 1:
+        along = turns.args if isinstance(turns, ast.Call) else []
+        parts, name = target.elts if isinstance(target, ast.Tuple) else [], called(getattr(turns, "func", turns))
+        if len(parts) == 2 and name == "enumerate" and len(along) == 1:
             self._put(parts[0], Carried.NONE, False)
-            parts = parts[1:]
-        elif not parts or called(turns.func if isinstance(turns, ast.Call) else turns) != "zip":
-            along = []
-        if len(parts) == len(along) > 0:
-            for part, one in zip(parts, along, strict=True):
-                self._put(part, self.kind(one), self.tensor(one))
+            self._taken(parts[1], along[0])
+        elif len(parts) == len(along) > 0 and name == "zip" and not any(isinstance(a, ast.Starred) for a in along):
+            self._given([(part, self.kind(one), self.tensor(one)) for part, one in zip(parts, along, strict=True)])
         else:
-            self._put(target, kind, self.tensor(turns))
+            self._put(target, self.kind(turns), self.tensor(turns))
 
-    def _again(self, turn: Callable[[], None]) -> None:
+    def _again(self, turn: Callable[[], None], otherwise: Iterable[ast.AST]) -> None:
+        outer, self._ends = self._ends, _Ends([], [])
         for _ in range(_TURNS if self._ordered else 1):
             before = self._state()
             turn()
-            self._join(before)
+            for way in (before, *self._ends.early):
+                self._join(way)
             if before == self._state():
                 break
+        left, self._ends = self._ends.left, outer
+        self._block(otherwise)
+        for way in left:
+            self._join(way)
+
+    def _break(self, _: ast.Break) -> None:
+        self._ends.left.append(self._state())
+
+    def _continue(self, _: ast.Continue) -> None:
+        self._ends.early.append(self._state())
 
     def _if(self, node: ast.If) -> None:
         if self._harmless(node):
@@ -234,8 +231,7 @@ class Flow:
         start = self._state()
         self._block(node.body)
         after = self._state()
-        if self._ordered:
-            self.names, self.tensors = dict(start[0]), set(start[1])
+        self._at([start])
         self._block(node.orelse)
         self._join(after)
 
@@ -244,14 +240,23 @@ class Flow:
             self._asked(node.test)
             self._block(node.body)
 
-        self._again(turn)
-        self._block(node.orelse)
+        self._again(turn, node.orelse)
 
     def _try(self, node: ast.Try) -> None:
-        for part in (node.body, *(h.body for h in node.handlers), node.orelse, node.finalbody):
-            before = self._state()
-            self._block(part)
-            self._join(before)
+        ways = [self._state()]
+        for statement in node.body:
+            self._statement(statement)
+            ways.append(self._state())  # any of them may fail
+        self._block(node.orelse)
+        ends = [self._state()]
+        for handler in node.handlers:
+            self._at(ways)
+            self._block(handler.body)
+            ends.append(self._state())
+        self._at([*ends, *ways] if node.finalbody else ends)
+        self._block(node.finalbody)
+
+    _trystar = _try
 
     def _harmless(self, node: ast.If) -> bool:
         """Whether it only raises, or shows something: no result rests on which way it goes."""
@@ -269,7 +274,7 @@ class Flow:
     def _return(self, node: ast.Return | ast.Yield) -> Carried:
         if node.value is not None:
             kind = self.kind(node.value)
-            self.returns = max(self.returns, Carried.NONE if self.tensor(node.value) else kind)
+            self.returns = self.returns.either(Carried.NONE if self.tensor(node.value) else kind)
         return Carried.NONE
 
     _yield = _yieldfrom = _return
@@ -294,6 +299,13 @@ class Flow:
 
     def _parts(self, node: ast.AST) -> list[Carried]:
         return [self.kind(child) for child in ast.iter_child_nodes(node)]
+
+    def _list(self, node: ast.expr) -> Carried:
+        return any_of(
+            self._parts(node)[: -1 if isinstance(node, ast.List | ast.Tuple) else None]
+        )  # without its context
+
+    _tuple = _set = _dict = _list
 
     def _name(self, node: ast.Name) -> Carried:
         return Carried.NONE if node.id in self.tensors else self.names.get(node.id, Carried.NONE)
@@ -326,7 +338,7 @@ class Flow:
     def _boolop(self, node: ast.BoolOp) -> Carried:
         for value in node.values:
             self._asked(value)
-        return max(self.kind(v) for v in node.values)
+        return any_of(map(self.kind, node.values))
 
     def _compare(self, node: ast.Compare) -> Carried:
         kinds = [self.kind(x) for x in (node.left, *node.comparators)]
@@ -337,7 +349,7 @@ class Flow:
 
     def _ifexp(self, node: ast.IfExp) -> Carried:
         self._asked(node.test)
-        return max(self.kind(node.body), self.kind(node.orelse))
+        return self.kind(node.body).either(self.kind(node.orelse))
 
     def _subscript(self, node: ast.Subscript) -> Carried:
         if self.kind(node.slice).blind:
@@ -351,8 +363,9 @@ class Flow:
         return self.kind(node.body)
 
     def _namedexpr(self, node: ast.NamedExpr) -> Carried:
-        self._given(node.target, node.value)
-        return self.kind(node.value)
+        kind = self.kind(node.value)
+        self._put(node.target, kind, self.tensor(node.value))
+        return kind
 
     def _comprehension(self, node: ast.comprehension) -> Carried:
         self._taken(node.target, node.iter)
@@ -361,17 +374,25 @@ class Flow:
         return Carried.NONE
 
     def _looped(self, node: Any) -> Carried:
+        targets = [n.id for turn in node.generators for n in ast.walk(turn.target) if isinstance(n, ast.Name)]
+        outer = {name: (self.names.get(name), name in self.tensors) for name in targets}
         for turn in node.generators:
             self.kind(turn)
         parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
-        return max(self.kind(p) for p in parts)
+        found = any_of(map(self.kind, parts))
+        for name, (kind, tensor) in outer.items():  # names of its own: those outside are what they were
+            self.names.pop(name, None)
+            self.names |= {} if kind is None else {name: kind}
+            (self.tensors.add if tensor else self.tensors.discard)(name)
+        return found
 
     _listcomp = _setcomp = _generatorexp = _dictcomp = _looped
 
     def _call(self, node: ast.Call) -> Carried:
         own = self.kind(node.func.value) if isinstance(node.func, ast.Attribute) else Carried.NONE
         arguments: list[ast.expr] = [*node.args, *(k.value for k in node.keywords)]
-        given = max((self.kind(a) for a in arguments), default=Carried.NONE)
+        kinds = [self.kind(a) for a in arguments]
+        given = max(kinds, default=Carried.NONE)
         name = called(node.func)
         if not (own or given) or name in SHOWING:
             return self.kind(node.func) if not isinstance(node.func, ast.Attribute) else Carried.NONE
@@ -381,6 +402,8 @@ class Flow:
             return Carried.FLOAT
         if name in TEXTS or max(own, given) is Carried.TEXT:
             return Carried.TEXT
+        if name not in NUMERIC:  # which may give back any of them
+            own = given = any_of([*kinds, *([own] if own else [])])
         return self._of(node, name, own, given)
 
     def _of(self, node: ast.Call, name: str, own: Carried, given: Carried) -> Carried:
@@ -394,15 +417,15 @@ class Flow:
         if inner is not None:
             return self._inside(node, *inner)
         kind = max(own, given)
-        if kind is Carried.NUMBER and package in ("np", "numpy", "scipy"):  # which take it as a plain one
+        if kind.sees and package in ("np", "numpy", "scipy"):  # which take it as a plain one
             kind = Carried.FLOAT
         if name in CARRYING:
             if name in ("append", "extend", "insert", "setdefault", "update") and isinstance(node.func, ast.Attribute):
                 self._more(node.func.value, given)
-            if name == "astype" and not _to_float(node):
+            if name == "astype" and not tells_float(node):
                 self.decides[id(node)] = node
-            return kind if kind is not Carried.NUMBER or name in _KEPT else Carried.FLOAT
-        if kind.blind or name not in _SEEN:
+            return kind if not kind.sees or name in KEPT else Carried.FLOAT
+        if kind.blind or name not in SEEN:
             self.decides[id(node)] = node
         return kind
 
@@ -416,36 +439,39 @@ class Flow:
             return found.__name__.split(".")[0]
         if found is not None and root is function:
             return str(getattr(found, "__module__", None) or type(found).__module__).split(".")[0]
-        return _root(function)
+        return root_of(function)
 
     def _inside(self, node: ast.Call, function: ast.AST, bound: bool) -> Carried:
-        key = id(function)
+        kinds, tensors = self._handed(node, function.args, bound)  # type: ignore[attr-defined]
+        running = self._within.get(id(function))
+        if running is not None:  # it calls itself, and is read again with this
+            running.join(kinds, tensors)
+            return running.returns
         if self.depth >= _DEPTH:
             self.decides[id(node)] = node
             return Carried.FLOAT
-        if key in self._within:
-            return Carried.NONE
-        self._within.add(key)
-        try:
-            kinds, tensors = self._handed(node, function.args, bound)  # type: ignore[attr-defined]
+        running, before = Entering(kinds, tensors), None
+        self._within[id(function)] = running
+        while running != before:
+            before = deepcopy(running)
             inner = Flow(
-                function, {}, lambda _: None, self.entered, self.is_tensor, kinds, self.attributes, tensors,
-                self.depth + 1,
+                function, {}, lambda _: None, self.entered, self.is_tensor, dict(running.kinds), self.attributes,
+                set(running.tensors), self.depth + 1,
             )  # fmt: skip
             inner._within = self._within
-            inner.run()
+            running.returns = max(running.returns, inner.run().returns)
             self.decides.update(inner.decides)
-            return inner.returns
-        finally:
-            self._within.discard(key)
+        del self._within[id(function)]
+        return max(running.returns, self.kind(node.func) if isinstance(node.func, ast.Name) else Carried.NONE)
 
     def _handed(self, node: ast.Call, parameters: ast.arguments, bound: bool) -> tuple[dict[str, Carried], set[str]]:
         """What the parameters of a function carry, and which are tensors."""
-        names = [a.arg for a in (*parameters.posonlyargs, *parameters.args)][int(bound) :]
-        given = [*zip(names, node.args, strict=False), *((k.arg or "", k.value) for k in node.keywords)]
-        kinds = {name: self.kind(x) for name, x in given}
+        places = [a.arg for a in (*parameters.posonlyargs, *parameters.args)][int(bound) :]
         rest = max((self.kind(x) for x in (*node.args, *(k.value for k in node.keywords))), default=Carried.NONE)
-        kinds |= {more.arg: rest for more in (parameters.vararg, parameters.kwarg) if more is not None}
+        if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
+            return dict.fromkeys([*places, *(a.arg for a in parameters.kwonlyargs), *takers(parameters)], rest), set()
+        given = [*zip(places, node.args, strict=False), *((k.arg or "", k.value) for k in node.keywords)]
+        kinds = {name: self.kind(x) for name, x in given} | dict.fromkeys(takers(parameters), rest)
         return kinds, {name for name, x in given if self.tensor(x)}
 
     # --- tensors ---
@@ -470,29 +496,5 @@ class Flow:
                 return False
             if isinstance(node.func, ast.Attribute) and self.tensor(node.func.value):
                 return True
-            return _root(node.func) in ("torch", "F") and name not in ("allclose", "equal", "is_tensor", "numel")
+            return root_of(node.func) in ("torch", "F") and name not in ("allclose", "equal", "is_tensor", "numel")
         return False
-
-
-_KEPT = NUMERIC | frozenset([
-    "abs", "sum", "list", "tuple", "reversed", "enumerate", "zip", "map", "iter", "next", "append", "extend",
-    "insert", "pop", "values", "items", "get", "keys", "setdefault", "update", "copy", "deepcopy", "tan", "cosh",
-    "acos", "item", "tolist",
-])  # fmt: skip
-"""Of those the ones that make a number of a number that sees what it decides."""
-_SEEN = frozenset(f.__name__ for f in (
-    int, round, bool, max, min, sorted, math.floor, math.ceil, math.trunc, divmod, any, all,
-    math.isfinite, math.isnan, math.isinf, math.copysign, math.fmod,
-))  # fmt: skip
-"""Functions that ask the number itself."""
-
-
-def _root(node: ast.AST) -> str:
-    while isinstance(node, ast.Attribute | ast.Call | ast.Subscript):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return node.id if isinstance(node, ast.Name) else ""
-
-
-def _to_float(node: ast.Call) -> bool:
-    told = [*node.args, *(k.value for k in node.keywords)]
-    return bool(told) and any("float" in ast.unparse(x) or "double" in ast.unparse(x) for x in told)

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from render.interpreter.hosted.dataflow import Carried, Flow
+from render.interpreter.hosted.carried import Carried
+from render.interpreter.hosted.dataflow import Flow
 from render.interpreter.hosted.expressions import OPERATORS, SIGNS, extreme
 from render.interpreter.hosted.mathematics import ASKING
 from render.interpreter.hosted.numbers import Ends, LeftNumbers, Number

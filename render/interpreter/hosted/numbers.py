@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from render.interpreter.hosted.dataflow import Carried
+from render.interpreter.hosted.carried import Carried
 from render.interpreter.hosted.mathematics import ASKING, JOINTLY, MATH
 from render.interpreter.hosted.optimisers import asked_by_optimiser, asking, numbers_of
 from render.interpreter.hosted.written import constants_in, constants_of, floats_before

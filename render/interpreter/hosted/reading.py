@@ -79,3 +79,21 @@ def _held(tree: ast.AST, node: ast.expr | ast.For, itself: bool) -> list[ast.AST
 
 def called(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def takers(parameters: ast.arguments) -> list[str]:
+    """Names of what takes any number of arguments."""
+    return [more.arg for more in (parameters.vararg, parameters.kwarg) if more is not None]
+
+
+def root_of(node: ast.AST) -> str:
+    """The name that attributes, elements and results are reached from."""
+    while isinstance(node, ast.Attribute | ast.Call | ast.Subscript):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def tells_float(node: ast.Call) -> bool:
+    """Whether some argument names a floating-point type."""
+    told = [*node.args, *(k.value for k in node.keywords)]
+    return any("float" in ast.unparse(x) or "double" in ast.unparse(x) for x in told)

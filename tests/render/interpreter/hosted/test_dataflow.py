@@ -1,0 +1,44 @@
+"""Where a program goes on by a number that left: all of its ways, run, say the same as its text."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from drawn_flows import ARRAY, FLOAT, NUMBER, programs
+from support import trials
+
+from render.interpreter.hosted.dataflow import Carried, Flow
+
+
+def through(text: str, kind: Carried = Carried.FLOAT) -> Flow:
+    """What is read of `run`, to which each call of `left` gives one."""
+    tree = ast.parse(text)
+    functions = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
+    sources = {id(n): kind for n in ast.walk(functions["run"]) if ast.unparse(n) == "left()"}
+
+    def entered(call: ast.Call) -> tuple[ast.AST, bool] | None:
+        found = functions.get(ast.unparse(call.func))
+        return None if found is None else (found, False)
+
+    return Flow(functions["run"], sources, lambda _: None, entered, lambda _: False).run()
+
+
+def lines(flow: Flow) -> set[int]:
+    return {node.lineno for node in flow.decides.values()}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("left", [FLOAT, NUMBER, ARRAY])
+def test_nothing_that_a_way_decides_is_overlooked(left: int, plain: bool):
+    """And nothing else is told, of texts that say no more than their ways."""
+    known = 0
+    for drawn in programs(1000 * left, trials(60), left, plain):
+        flow = through(drawn.text, Carried(left))
+        assert lines(flow) >= drawn.lines, drawn.text
+        assert flow.returns or not drawn.returns, drawn.text
+        if drawn.whole and plain:
+            known += 1
+            assert lines(flow) == drawn.lines, drawn.text
+            assert bool(flow.returns) == drawn.returns, drawn.text
+    assert known or not plain
