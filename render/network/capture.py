@@ -157,7 +157,10 @@ def unchanged(module: nn.Module) -> Iterator[None]:
     torch.set_autocast_cache_enabled(False)
     torch.clear_autocast_cache()
     buffers = [(b, b.clone()) for b in module.buffers()]
-    plain = [(m, {k: _copied(v) for k, v in vars(m).items() if not k.startswith("_")}) for m in module.modules()]
+    plain = [
+        (m, {k: v if type(v) in _PLAIN else _copied(v) for k, v in vars(m).items() if k[:1] != "_"})
+        for m in module.modules()
+    ]
     generator = torch.random.get_rng_state()
     try:
         yield
@@ -166,7 +169,7 @@ def unchanged(module: nn.Module) -> Iterator[None]:
             for buffer, value in buffers:
                 buffer.copy_(value)
         for owner, attributes in plain:
-            for name in [k for k in vars(owner) if not k.startswith("_") and k not in attributes]:
+            for name in [k for k in vars(owner) if k not in attributes and k[:1] != "_"]:
                 delattr(owner, name)
             vars(owner).update(attributes)
         torch.random.set_rng_state(generator)

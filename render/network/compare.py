@@ -395,7 +395,7 @@ def _bounded(
     boxes = {(Key("", 0, "in"), i): ends for i, ends in sides.boxes.items()}
     walk = BoundedWalk(model, side, pairs, see, wanted, device=sides.devices[side], boxes=boxes)
     walk.run(sides.inputs, sides.seed)
-    walk.session.forget()
+    walk.forget()
     return {p.key: walk.causes.get(p.key if side == "target" else p.other, frozenset()) for p in pairs.values()}
 
 

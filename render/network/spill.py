@@ -22,11 +22,11 @@ import torch
 
 from render.interpreter.session import spare
 
-ROOM = 16 << 20
-"""Bytes of one run that stay in memory: small models touch no file."""
+ROOM = 128 << 20
+"""Bytes of one run that stay in memory: to write them, and to fault in what is read, takes longer than most rules."""
 PART = 64 << 20
 """Bytes of a file that are mapped together; more for a larger tensor."""
-READ = 32 << 20
+READ = 128 << 20
 """Bytes that may be read and written before what is mapped is given back."""
 FREE = 384 << 20
 """Memory that may lie free in the holes between what is held."""

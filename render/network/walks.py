@@ -22,9 +22,8 @@ import numpy as np
 import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils._python_dispatch import _disable_current_modes
 
-from render.interpreter.deferred import Made
+from render.interpreter.deferred import Deferred, Made
 from render.interpreter.host import HostTracker
 from render.interpreter.hosted.call import Bounds, Result, rounding_of, values
 from render.interpreter.hosted.call import narrower as is_narrower
@@ -37,7 +36,7 @@ from render.network.layered import LayerTwin, settled
 from render.network.pairs import Pair
 from render.network.twins import is_torchs
 from render.reference.local_error import Unit
-from render.reference.shadow import ShadowedKernels, ShadowMode
+from render.reference.shadow import ShadowedKernels, ShadowMode, Unseen
 
 UNIT = 2.0**-24
 ROOM = 4 << 20
@@ -62,6 +61,13 @@ class RegionWalk:
         self.stack: list[Key] = []
 
     def run(self, inputs: Sequence[Any], seed: int = 0) -> None:
+        """Once: what it held of both sides goes with it, for whoever sees what it finds holds the walk as well."""
+        try:
+            self._walk(inputs, seed)
+        finally:
+            self.pairs, self.see = {}, _blind
+
+    def _walk(self, inputs: Sequence[Any], seed: int) -> None:
         modules = self.model.modules()
         with ExitStack() as stack:
             stack.enter_context(unchanged(self.model.module))
@@ -73,7 +79,7 @@ class RegionWalk:
             given = copied(tuple(inputs))
             stack.enter_context(self.scope())
             self.model.module(*given)
-            with _disable_current_modes():
+            with Unseen():
                 for key, pair in self.pairs.items():
                     if key.way == "state":
                         own = [b for b in modules[key.name].buffers(recurse=False) if b.is_floating_point()]
@@ -98,7 +104,7 @@ class RegionWalk:
     def _enter(self, name: str, module: nn.Module, arguments: Any) -> None:
         key = Key(name, self.calls[name], "in")
         self.calls[name] += 1
-        with _disable_current_modes():
+        with Unseen():
             self._at(key, leaves(arguments))
         self.stack.append(key)
         self.entered(key)
@@ -107,7 +113,7 @@ class RegionWalk:
         while self.stack[-1].name != name:
             self.stack.pop()
         key = self.stack.pop()._replace(way="out")
-        with _disable_current_modes():
+        with Unseen():
             self._at(key, leaves(result))
         if self.stack:
             self.entered(self.stack[-1])
@@ -146,7 +152,7 @@ class RegionWalk:
                 return forward(*args, **kwargs)
             own = exit_.at(self.side)
             wanted = self.wants(exit_)
-            with _disable_current_modes():
+            with Unseen():
                 if (stateless and len(own) == 1 and not wanted) or (wanted and self.known(exit_.key)):
                     return own[0].clone()
                 if not wanted:
@@ -161,6 +167,10 @@ class RegionWalk:
 
     def wants(self, pair: Pair) -> bool:
         return any((pair.key, i) in self.wanted for i in range(len(pair.target)))
+
+
+def _blind(pair: Pair, place: int, found: Any) -> None:
+    """Sees nothing any more."""
 
 
 def _stateless(module: nn.Module) -> bool:
@@ -261,8 +271,12 @@ class ExactWalk(RegionWalk):
 
 def _memory_of(module: nn.Module) -> frozenset[int]:
     """Storages of what modules hold: parameters, buffers and tensors among their plain attributes."""
-    own = [t for m in module.modules() for t in leaves(list(vars(m).values()))]
+    own = [t for m in module.modules() for t in leaves([v for k, v in vars(m).items() if k not in _MODULES])]
     return frozenset(t.untyped_storage()._cdata for t in (*module.parameters(), *module.buffers(), *own))
+
+
+_MODULES = frozenset(vars(nn.Module()))
+"""What every module has: parameters and buffers are asked for by name, and the others hold no tensors."""
 
 
 class BoundedWalk(RegionWalk):
@@ -284,6 +298,11 @@ class BoundedWalk(RegionWalk):
 
     def scope(self) -> Any:
         return self.session
+
+    def forget(self) -> None:
+        """Release what nobody asked the bounds of, with those that are known."""
+        self.tracker.deferred = Deferred()
+        self.session.forget()
 
     def kernels(self) -> Any:
         return plain_attention(exact=False)

@@ -31,6 +31,7 @@ from render.ops.aten import Form, of_form
 from render.ops.nested import leaves_of, mapped, refilled
 from render.ops.parts import dispatches as dispatches
 from render.ops.parts import in_parts as in_parts
+from render.ops.unseen import Unseen as Unseen
 from render.reference import local_error as noise
 from render.reference.counts import counted
 from render.reference.definitions import STEPS
@@ -121,13 +122,6 @@ def _numbers(data: Any) -> bool:
     return all(map(_numbers, data)) if isinstance(data, (list, tuple)) else isinstance(data, (int, float))
 
 
-def _disabled() -> Any:
-    """A scope that no mode sees."""
-    from torch.utils._python_dispatch import _disable_current_modes
-
-    return _disable_current_modes()
-
-
 class ShadowMode(TorchDispatchMode):
     """Carries float64 through whatever runs inside and, with `unit`, the bound of its error.
 
@@ -190,7 +184,7 @@ class ShadowMode(TorchDispatchMode):
 
     def _leaving(self, x: torch.Tensor) -> torch.Tensor:
         """The float64 values of a tensor whose elements become Python numbers; their errors are kept by value."""
-        with _disabled():
+        with Unseen():
             values, errors = self.value(x).detach(), self.error(x)
             flat = (x.reshape(-1).numpy().tolist() for x in (values, errors))
             for value, error in zip(*flat, strict=True):  # a function mode around calls this name twice
@@ -214,7 +208,7 @@ class ShadowMode(TorchDispatchMode):
         return self.left.told(value) if self._numbers_left else value
 
     def _is_off(self, x: torch.Tensor) -> bool:
-        with _disabled():
+        with Unseen():
             return self.unit is not None and is_float(x) and bool((self.error(x) > 0).any())
 
     def _estimate(self) -> None:
@@ -224,7 +218,7 @@ class ShadowMode(TorchDispatchMode):
         """A tensor made of numbers stands for them, as they were written or left torch before, off by its rounding."""
         out = plain(data, *args, **kwargs)
         if is_float(out) and isinstance(data, (list, tuple, float)) and _numbers(data):
-            with _disabled():
+            with Unseen():
                 wide = plain(data, dtype=F64)
                 known = [self.left.get(v, 0.0) for v in wide.reshape(-1).numpy().tolist()]
                 errors = (wide - out).abs() + torch.from_numpy(np.array(known)).reshape(wide.shape)

@@ -54,13 +54,26 @@ def _standing(tree: ast.Module, place: tuple[int, int, int, int], itself: bool) 
     return tuple(at(tree, place, itself))
 
 
+@lru_cache(4096)
 def _is_library(file: str) -> bool:
     """Whether a file is Python's own or numpy's: what these do is known by the name of what is called."""
     return file.startswith(_NUMPY) or (file.startswith(_STANDARD) and "site-packages" not in file)
 
 
+@lru_cache(4096)
+def _is_outside(file: str) -> bool:
+    """Whether a file is neither ours nor torch's."""
+    return not file.startswith(OWN_ROOTS)
+
+
+@lru_cache(4096)
+def _asks(file: str) -> bool:
+    """Whether a file is of RENDER's code that calls what sees numbers leave."""
+    return file.startswith(_OURS) and not file.startswith(_WATCHING)
+
+
 def _of_arrays() -> UnseenDecisions:
-    return UnseenDecisions(LeftNumbers(lambda *_: 0, lambda file: not file.startswith(OWN_ROOTS)))
+    return UnseenDecisions(LeftNumbers(lambda *_: 0, _is_outside))
 
 
 def by_array(frame: FrameType) -> str | None:
@@ -70,7 +83,7 @@ def by_array(frame: FrameType) -> str | None:
 
 def is_users(frame: FrameType) -> bool:
     """Whether a function of the user's gets an array that leaves now, and not RENDER alone."""
-    return _of_arrays().gets(frame)
+    return not _asks(frame.f_code.co_filename) and _of_arrays().gets(frame)  # most of all that leaves are our own
 
 
 class UnseenDecisions:
@@ -110,7 +123,7 @@ class UnseenDecisions:
                     return
                 yield frame, _nodes(frame.f_code, frame.f_lasti, seen)
                 seen = True
-            elif file.startswith(_OURS) and (seen or not file.startswith(_WATCHING)):
+            elif _asks(file) or (seen and file.startswith(_OURS)):
                 return
             frame = frame.f_back
 

@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 import torch
 
+import render
 from render.network import spill
 from render.network.spill import Spill
+
+from .models import build, inputs
 
 
 def tensors():
@@ -100,3 +103,16 @@ def test_without_room_on_the_disk_copies_are_made(monkeypatch):
     held = mine.hold(x)
     assert torch.equal(held.tensor(), x) and held.tensor() is not x
     assert np.array_equal(mine.array(x.numpy()), x.numpy())
+
+
+def test_a_comparison_leaves_nothing_behind(monkeypatch):
+    monkeypatch.setattr("render.network.spill.ROOM", 0)  # all that is held lies in the file
+    sides = build("decoder", "plain"), build("decoder")
+    gc.collect()
+    gc.disable()
+    try:
+        before = len(spill._MAPPED)
+        verdict = render.compare_models(*sides, inputs("decoder"))
+        assert verdict.leaves and len(spill._MAPPED) == before
+    finally:
+        gc.enable()
