@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -155,7 +156,7 @@ def centred(
 
 def _buffer(name: str, shape: tuple[int, ...], dtype: Any = np.float64) -> Array:
     """Scratch of this thread, reused between calls: fresh pages cost more than the arithmetic on them."""
-    size = math.prod(shape)
+    size = prod(shape)
     pool = _scratch.__dict__
     if name not in pool or pool[name].size < size:
         pool[name] = np.empty(size, dtype)
@@ -179,11 +180,11 @@ class _Side:
 
     def prepare(self, lead: tuple[int, ...]) -> None:
         """Fixes the batch: one slice if the operand is shared by all, otherwise one per slice of the result."""
-        if math.prod(self.lead) == 1:
+        if prod(self.lead) == 1:
             self.lead = (1,) * len(lead)
         elif self.lead != lead:
             self.lead = lead
-        self.slices = math.prod(self.lead)
+        self.slices = prod(self.lead)
         flat = []
         for pair, k in zip(self.pieces, self.ks, strict=True):
             shape = (*self.lead, self.other, k) if self.axis == -1 else (*self.lead, k, self.other)
@@ -338,7 +339,7 @@ class _Group:
         return 1.0 + (self.k + 2) * 2.0**-24 * (1.0 + 2.0**-4) if self.k < 1 << 18 else math.inf
 
     def evaluate(self) -> DotSums:
-        m, n, slices = self.a.other, self.b.other, math.prod(self.lead)
+        m, n, slices = self.a.other, self.b.other, prod(self.lead)
         sums = DotSums.empty(slices, m, n, self.kind == "pp", len(self.readers))
         threads.spread(lambda start, stop: self._alone()._fill(sums, start, stop), slices, self._weight)
         return _unfold(sums, self.lead)
@@ -373,7 +374,7 @@ class _Group:
             yield slice(start, stop)
 
     def centred(self) -> list[Iterator[Centred | None]]:
-        return [self._alone()._centred(*part) for part in threads.ranges(math.prod(self.lead), self._weight)]
+        return [self._alone()._centred(*part) for part in threads.ranges(prod(self.lead), self._weight)]
 
     def _centred(self, first: int, last: int) -> Iterator[Centred | None]:
         step = max(1, _NEAR // (self.a.other * self.b.other))

@@ -82,7 +82,7 @@ def launches(study: Study) -> list[LaunchSite]:
             texts = _texts(*site, tuple(call.bound.signature.parameters))
             key = code.co_filename, code.co_firstlineno
             extents = grid_of(grid, call.arguments)
-            constants = frozenset(constexpr_names(kernel))
+            constants = constexpr_names(kernel)
             found.append(LaunchSite(place, key, call.arguments, constants, extents, *site, texts))
         return grid, call
 

@@ -6,7 +6,9 @@ import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -17,12 +19,13 @@ from interval_ops.formats import casting
 from interval_ops.formats.casting import round_value
 from interval_ops.formats.model import FP32, FP64
 from render.interpreter.context import Context
-from render.interpreter.contract import check_argument, check_options, option_names
+from render.interpreter.contract import check_arguments, check_options, option_names
 from render.interpreter.handle import Handle
 from render.interpreter.hosted.numbers import Ends
 from render.interpreter.types import INT_DTYPES, float_format, tl_dtype, triton_name
 
 Register = Callable[[Any, str], Any]
+_address = torch._C.TensorBase.data_ptr
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,8 @@ class KernelCall:
 
     bound: inspect.BoundArguments
     options: dict[str, Any]
+    plain: bool = False
+    """Whether each parameter may be given by its position."""
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -38,6 +43,8 @@ class KernelCall:
 
     def given(self, values: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """(positional, named) for the kernel's body, with `values` in place of what the host passed."""
+        if self.plain:
+            return tuple([values[name] for name in self.bound.signature.parameters]), {}
         converted = inspect.BoundArguments(self.bound.signature, OrderedDict(values))
         return converted.args, converted.kwargs
 
@@ -47,17 +54,55 @@ def bind(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], target: Any
 
     A parameter that is called like an option (`num_warps`) is both.
     """
-    signature = kernel.signature  # read when it was decorated
-    names = frozenset(signature.parameters)
-    bound = signature.bind(*args, **{k: v for k, v in kwargs.items() if k in names})
-    bound.apply_defaults()
+    names = kernel.signature.parameters.keys()
+    bound = _bound(kernel, args, {k: v for k, v in kwargs.items() if k in names})
     options = {k: v for k, v in kwargs.items() if k not in names or k in option_names()}
     check_options(options, names, target)
     constant = constexpr_names(kernel)
-    for name, value in bound.arguments.items():
-        if name not in constant:
-            check_argument(value)
-    return KernelCall(bound, options)
+    check_arguments([value for name, value in bound.arguments.items() if name not in constant])
+    return KernelCall(bound, options, _parameters(kernel).plain)
+
+
+def _bound(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
+    """`signature.bind` with defaults, `kwargs` being of its names; it is asked where not each is given just once."""
+    signature, known = kernel.signature, _parameters(kernel)
+    given = dict(zip(known.names, args, strict=False))
+    each = len(given) == len(args) and given.keys().isdisjoint(kwargs) and known.needed <= given.keys() | kwargs.keys()
+    if each and known.plain:
+        return inspect.BoundArguments(signature, OrderedDict({**known.names, **given, **kwargs}))
+    bound: inspect.BoundArguments = signature.bind(*args, **kwargs)
+    bound.apply_defaults()
+    return bound
+
+
+@dataclass(frozen=True)
+class _Parameters:
+    """What a kernel's signature says: its names in order, with defaults, those without one, whether all of them may be
+    given by position or by name, and the constexpr ones."""
+
+    signature: inspect.Signature
+    names: dict[str, Any]
+    needed: frozenset[str]
+    plain: bool
+    constant: frozenset[str]
+
+    @classmethod
+    def of(cls, kernel: Any) -> _Parameters:
+        parameters = kernel.signature.parameters
+        names = {name: p.default for name, p in parameters.items()}
+        needed = frozenset(name for name, default in names.items() if default is inspect.Parameter.empty)
+        plain = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters.values())
+        return cls(kernel.signature, names, needed, plain, frozenset(_constexpr_names(kernel)))
+
+
+_known: WeakKeyDictionary[Any, _Parameters] = WeakKeyDictionary()
+
+
+def _parameters(kernel: Any) -> _Parameters:
+    found = _known.get(kernel.fn)
+    if found is None or found.signature is not kernel.signature:
+        found = _known[kernel.fn] = _Parameters.of(kernel)
+    return found
 
 
 def constant_value(value: Any) -> Any:
@@ -72,8 +117,12 @@ def constant_value(value: Any) -> Any:
     return value
 
 
-def constexpr_names(kernel: Any) -> set[str]:
+def constexpr_names(kernel: Any) -> frozenset[str]:
     """Parameters annotated constexpr, also by a string or under postponed annotations."""
+    return _parameters(kernel).constant
+
+
+def _constexpr_names(kernel: Any) -> set[str]:
     out = {p.name for p in kernel.params if p.is_constexpr}
     for name, annotation in getattr(kernel.fn, "__annotations__", {}).items():
         if "constexpr" in (annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")):
@@ -127,6 +176,11 @@ def tensor_behind(value: Any) -> torch.Tensor | None:
 def _holds(tensor: torch.Tensor, address: int) -> bool:
     first = tensor.untyped_storage().data_ptr()
     return first <= address <= first + tensor.untyped_storage().nbytes()
+
+
+@cache
+def _pointer_to(dtype: torch.dtype) -> Any:
+    return core.pointer_type(tl_dtype(triton_name(dtype)))
 
 
 class Converter:
@@ -187,11 +241,19 @@ class Converter:
 
     def _pointer(self, name: str, value: Any) -> Any:
         """Anything with `data_ptr()` and `dtype` is a pointer, with or without a tensor behind it."""
-        tensor, address = tensor_behind(value), int(value.data_ptr())
+        tensor: torch.Tensor | None
+        if type(value) is torch.Tensor:
+            ty, tensor, address = (
+                _pointer_to(value.dtype),
+                value,
+                _address(value),
+            )  # nobody takes it, as `data_ptr` says
+        else:
+            ty, tensor, address = None, tensor_behind(value), int(value.data_ptr())
         if tensor is not None and not address and tensor.untyped_storage().nbytes():  # on `meta`, or a fake one
             raise ValueError(f"Pointer argument {name} cannot be accessed from Triton (a tensor on {tensor.device}?)")
         storage = self.find(address) if tensor is None else self.register(tensor, name)
-        ty = core.pointer_type(tl_dtype(triton_name(value.dtype)))
+        ty = ty or core.pointer_type(tl_dtype(triton_name(value.dtype)))
         return core.tensor(Handle(np.array([address], np.int64), ty, (), origin=storage), ty)
 
     def _descriptor(self, name: str, d: Any) -> Any:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import math
 import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -113,7 +113,7 @@ class Context:
 
     def expect(self, shape: tuple[int, ...]) -> None:
         """A block of this shape comes next; raises Oversized where the chunk is too long for it."""
-        if self.room is not None and (elements := math.prod(shape)) > self.room:
+        if self.room is not None and (elements := prod(shape)) > self.room:
             raise Oversized(elements)
 
     @property

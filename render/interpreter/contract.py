@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from collections.abc import Sequence, Set
 from functools import cache
 from typing import Any
+
+import torch
 
 _OF_THE_LAUNCHER = {"debug", "instrumentation_mode", "fpsan_homomorphic_casts"}
 """Keywords that `JITFunction.run` adds itself."""
@@ -43,7 +46,7 @@ def _compiler(target: Any) -> Any:
     return make_backend(target)
 
 
-def check_options(options: dict[str, Any], names: frozenset[str], target: Any | None) -> None:
+def check_options(options: dict[str, Any], names: Set[str], target: Any | None) -> None:
     """Refuses launch keywords as Triton does; `names` are those of parameters, `target` None where nobody named one."""
     for name in _DEPRECATED:
         assert name not in options, f"{name} option is deprecated; the current one will be used"
@@ -58,8 +61,22 @@ def check_options(options: dict[str, Any], names: frozenset[str], target: Any | 
             _compiler(target).parse_options({k: v for k, v in options.items() if k in known})
 
 
-def check_argument(value: Any) -> None:
+_taken: set[Any] = set()
+"""Kinds of arguments that Triton took before."""
+
+
+def check_arguments(values: Sequence[Any]) -> None:
     """Refuses what a kernel cannot take: TypeError, OverflowError or KeyError, as Triton's binder raises them."""
+    with torch._C.DisableTorchFunction():  # no host code asks
+        kinds = [_kind(value) for value in values]
+    for kind, value in zip(kinds, values, strict=True):
+        if kind is None or kind not in _taken:
+            _ask(value)
+            if kind is not None:
+                _taken.add(kind)
+
+
+def _ask(value: Any) -> None:
     from triton._C import libtriton
     from triton.backends.compiler import BaseBackend
 
@@ -67,3 +84,13 @@ def check_argument(value: Any) -> None:
         libtriton.native_specialize_impl(BaseBackend, value, False, True, True)
     except (TypeError, OverflowError, KeyError) as error:  # the user's argument, said on purpose
         raise error.with_traceback(None) from None
+
+
+def _kind(value: Any) -> Any:
+    """What decides whether an argument is taken; None where it may be anything."""
+    cls = type(value)
+    if cls is torch.Tensor:
+        return value.dtype
+    if cls is int:
+        return cls if -(1 << 63) <= value < 1 << 63 else None
+    return cls if cls is float or cls is bool or value is None else None

@@ -38,10 +38,11 @@ def is_gluon(kernel: Any) -> bool:
     return bool(asked()) if callable(asked) else type(kernel).__name__ == "GluonJITFunction"
 
 
-def modules() -> Iterator[ModuleType]:
+def modules() -> tuple[ModuleType, ...]:
     """Those of the language that are loaded."""
-    if (home := sys.modules.get(HOME)) is not None:
-        yield from (m for name in _within(*home.__path__) if (m := sys.modules.get(name)) is not None)
+    home = sys.modules.get(HOME)
+    found = [] if home is None else map(sys.modules.get, _within(*home.__path__))
+    return tuple([m for m in found if m is not None])
 
 
 @cache

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 
@@ -221,5 +222,5 @@ def _start_of_last(values: np.ndarray) -> int:
 
 def program_ids(grid: tuple[int, int, int], linear: np.ndarray | None = None) -> np.ndarray:
     """(programs, 3) int32 in the stock interpreter's order: x outermost, z innermost; of these ranks (all)."""
-    ranks = np.arange(math.prod(grid)) if linear is None else linear
+    ranks = np.arange(prod(grid)) if linear is None else linear
     return np.stack(np.unravel_index(ranks, grid), -1).astype(np.int32) if len(ranks) else np.zeros((0, 3), np.int32)

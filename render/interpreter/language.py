@@ -17,7 +17,7 @@ from render.interpreter.patches import RunningLaunch, patches, vendor_modules
 from render.interpreter.planted import Helpers
 from render.interpreter.recipes import recipes_for
 from render.interpreter.reduce import Reductions
-from render.interpreter.rewrite import RewrittenKernel, code_of, codes_within, namespace_of
+from render.interpreter.rewrite import RewrittenKernel, code_of, namespace_of
 from render.interpreter.scope import PatchScope
 from render.interpreter.statements import Statements
 
@@ -35,10 +35,12 @@ class Language:
         self.mapping = Mapping(ctx, semantic, self.call)
         self._natives = Ordering(ctx, semantic).natives()
         self._bound: dict[Any, Callable[..., Any]] = {}
+        self._overrides, self._helpers = self.statements.overrides(), self.statements.helpers()
         self.sources: dict[CodeType, RewrittenKernel] = {}
         self.libdevice = Libdevice(semantic)
-        self._patches = patches(tuple(vendor_modules()), tuple(gluon.modules()))
+        self._patches = patches(tuple(vendor_modules()), gluon.modules())
         self._late = Late(self._patches)
+        semantic.tensor = self._patches.tensor
 
     # jitted functions
     def bind(self, jit_fn: Any) -> Callable[..., Any]:
@@ -49,7 +51,7 @@ class Language:
             code = code_of(jit_fn, self.ctx.change)
             if code.is_user:
                 self.ctx.files.add(code.file)
-            self.sources.update(dict.fromkeys(codes_within(code.code), code))
+            self.sources.update(dict.fromkeys(code.codes, code))
             namespace = self._namespace(fn, code.names)
             self._late.meet(code.names, [namespace[name] for name in code.names & namespace.keys()])
             self._bound[key] = code.bind(namespace)
@@ -61,7 +63,7 @@ class Language:
         for name in names & live.keys():
             live[name] = self._patches.for_kernels(live[name])
         planted = {} if self.ctx.change is None else Helpers(self.ctx, self.semantic.builder, uniform).table()
-        return {**self.statements.overrides(), **live, **self.statements.helpers(), **planted}
+        return {**self._overrides, **live, **self._helpers, **planted}
 
     def call(self, jit_fn: Any, /, *args: Any, **kwargs: Any) -> Any:
         native = self._natives.get(id(jit_fn))

@@ -8,6 +8,7 @@ known here may lead anywhere.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -69,11 +70,18 @@ class Late:
         self._missing -= needed
 
 
+@cache
+def _at_home(module: str) -> bool:
+    return module.startswith((_HOME, _OURS))
+
+
 def _is_inert(value: Any) -> bool:
+    if type(value) is FunctionType:  # most of what a kernel names
+        return _at_home(value.__module__)
     if isinstance(value, _INERT):
         return True
     if isinstance(value, type):
         return value.__module__.startswith(("builtins", _HOME))
     if isinstance(value, BuiltinFunctionType):
         return True
-    return isinstance(value, FunctionType | MethodType) and value.__module__.startswith((_HOME, _OURS))
+    return isinstance(value, MethodType) and _at_home(value.__module__)

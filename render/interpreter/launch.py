@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -110,8 +110,15 @@ def _progressed(session: Session, done: int, total: int) -> None:
 
 @lru_cache(maxsize=1)
 def _blas() -> ThreadpoolController:
-    """Matrix products here are many and small: threads cost more than they bring, and results may depend on them."""
     return ThreadpoolController()
+
+
+def _one_thread() -> AbstractContextManager[Any]:
+    """Matrix products here are many and small: threads cost more than they bring, and results may depend on them."""
+    if all(library.num_threads == 1 for library in _blas().lib_controllers if library.user_api == "blas"):
+        return nullcontext()
+    limit: AbstractContextManager[Any] = _blas().limit(limits=1, user_api="blas")
+    return limit
 
 
 def _describe(value: Any) -> Any:
@@ -139,7 +146,7 @@ def run_launch(session: Session, kernel: Any, grid: Any, call: KernelCall, probe
     code = code_of(kernel)
     with torch._C.DisableTorchFunction():  # what a tensor is like is no host code's question
         described = {k: _describe(v) for k, v in arguments.items()}
-    ctx.steps, ctx.activity = Steps(ctx, math.prod(extents), session.steps), Activity()
+    ctx.steps, ctx.activity = Steps(ctx, prod(extents), session.steps), Activity()
     record = Launch(kernel.fn.__name__, code.file, code.line, extents, described, options)
     ctx.home = Site(code.file, code.line)
     constant = constexpr_names(kernel)
@@ -151,7 +158,7 @@ def run_launch(session: Session, kernel: Any, grid: Any, call: KernelCall, probe
             _refused_as_by_triton(language),
             PatchScope() as scope,
             np.errstate(all="ignore"),
-            _blas().limit(limits=1, user_api="blas"),
+            _one_thread(),
         ):
             language.install(scope)
             convert = Converter(ctx, session.memory.register, semantic.make_tensor_descriptor, session.number_ends)

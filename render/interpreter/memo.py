@@ -16,6 +16,15 @@ LIMIT = 4096
 """Entries from which on a memory is emptied: nobody has that many types."""
 
 
+_SHAPE = "_numbers_of_shape"
+
+
+def shape_of(block: Any) -> tuple[int, ...]:
+    """The extents of a block type as plain numbers."""
+    known: tuple[int, ...] | None = block.__dict__.get(_SHAPE)
+    return tuple([int(getattr(n, "value", n)) for n in block.shape]) if known is None else known
+
+
 def _block_type(plain: Any) -> Any:
     # An entry holds the element type itself, so its id cannot pass to another object.
     known: dict[tuple[int, tuple[int, ...]], dict[str, Any]] = {}
@@ -27,6 +36,7 @@ def _block_type(plain: Any) -> Any:
             plain(self, element_ty, shape)
             if len(known) >= LIMIT:
                 known.clear()
+            self.__dict__[_SHAPE] = tuple([int(n) for n in key[1]])
             known[key] = dict(self.__dict__)
         else:
             self.__dict__.update(found)

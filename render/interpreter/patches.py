@@ -22,6 +22,7 @@ from render.interpreter import gluon, libdevice
 from render.interpreter.blockptr import BlockPointer
 from render.interpreter.memo import TYPES
 from render.interpreter.refusals import StaticAssertion
+from render.interpreter.scope import Names
 from render.interpreter.statements import unwrap
 
 if TYPE_CHECKING:
@@ -41,8 +42,10 @@ class RunningLaunch:
 @dataclass
 class Patches:
     """`names`: what each module or class gets. `instead`: by the ids of originals, for names that a file imported.
-    `vendor`, `of_gluon`: modules that matter only to kernels that can reach one of them."""
+    `vendor`, `of_gluon`: modules that matter only to kernels that can reach one of them. `tensor`: the class of what
+    kernels compute with."""
 
+    tensor: Any = core.tensor
     names: dict[Any, dict[str, Any]] = field(default_factory=dict)
     instead: dict[int, Function] = field(default_factory=dict)
     vendor: frozenset[Any] = frozenset()
@@ -115,7 +118,20 @@ def patches(vendor: tuple[Any, ...], of_gluon: tuple[Any, ...] = ()) -> Patches:
     if of_gluon:
         _gluon(found, of_gluon)
         found.of_gluon = frozenset(of_gluon)
+    found.tensor = _own_tensor(found.names.pop(core.tensor))
+    for owner in (tl, core):
+        found.of(owner)["tensor"] = found.tensor
+    several = {owner: names for owner, names in found.names.items() if len(names) > 1 and inspect.ismodule(owner)}
+    found.names |= {owner: Names(names) for owner, names in several.items()}
     return found
+
+
+def _own_tensor(members: dict[str, Any]) -> Any:
+    """A class of its own for tensors with these members: to replace as many names of a class for each launch takes
+    longer than to replace the one of the class, and Python forgets each time where it finds the others."""
+    plain = core.tensor
+    named = {name: getattr(plain, name) for name in ("__module__", "__qualname__", "__doc__")}
+    return type(plain.__name__, (plain,), {**named, **members})
 
 
 def _gluon(found: Patches, modules: tuple[Any, ...]) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from triton.language import core
 
 from render.interpreter.handle import Handle
+from render.interpreter.memo import shape_of
 from render.interpreter.turn_tape import TurnTape
 from render.interpreter.written_calls import Listed, Slot, Step, WrittenCalls
 
@@ -183,7 +184,7 @@ def _type(ty: Any) -> Any:
         return ty.name
     if cls is core.block_type:
         element = _type(ty.element_ty)
-        return None if element is None else (ty.shape, element)
+        return None if element is None else (shape_of(ty), element)
     if cls is core.pointer_type:
         element = _type(ty.element_ty)
         return None if element is None else (element, ty.address_space, ty.const)

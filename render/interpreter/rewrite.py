@@ -209,7 +209,7 @@ class RewrittenKernel:
     """Compiled body of one jitted function, or of a changed `tree` of it; `bind` gives a callable over the given
     globals."""
 
-    __slots__ = ("code", "file", "fn", "indent", "is_user", "jit_fn", "line", "names")
+    __slots__ = ("code", "codes", "file", "fn", "indent", "is_user", "jit_fn", "line", "names")
 
     def __init__(self, jit_fn: Any, tree: ast.Module) -> None:
         self.jit_fn = jit_fn
@@ -221,7 +221,8 @@ class RewrittenKernel:
         tree = ast.fix_missing_locations(_Rewriter().visit(tree))
         module = compile(tree, self.file, "exec")
         self.code = next(c for c in module.co_consts if isinstance(c, types.CodeType))
-        self.names = frozenset(name for c in codes_within(self.code) for name in (*c.co_names, *c.co_freevars))
+        self.codes = tuple(codes_within(self.code))
+        self.names = frozenset(name for c in self.codes for name in (*c.co_names, *c.co_freevars))
 
     def bind(self, namespace: dict[str, Any]) -> types.FunctionType:
         fn = types.FunctionType(self.code, namespace, self.fn.__name__, self.fn.__defaults__)

@@ -5,30 +5,55 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from itertools import repeat
-from operator import is_
+from operator import is_, itemgetter
 from types import ModuleType
 from typing import Any
 
 _MISSING = object()
 
 
+class _Replaced(dict[str, Any]):
+    """What `Names` stand in place of, whenever they do: nothing is added to it, and none of it is missing."""
+
+
+class Names(dict[str, Any]):
+    """Values for two or more names of one module, to be put in place again and again. What they replace is written down
+    anew only where it is not what it was the last time."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self._look = itemgetter(*values)
+        self._replaced = _Replaced()
+
+    def replaced(self, own: Mapping[str, Any]) -> Mapping[str, Any]:
+        try:
+            found = self._look(own)
+        except KeyError:
+            return _before(own, self)
+        if not self._replaced or not all(map(is_, found, self._replaced.values())):
+            self._replaced = _Replaced(zip(self, found, strict=True))
+        return self._replaced
+
+
 class PatchScope:
     """Use as a context manager; `set` patches one attribute until the scope ends."""
 
     def __init__(self) -> None:
-        self._changes: list[tuple[Any, dict[str, Any]]] = []
+        self._changes: list[tuple[Any, Mapping[str, Any]]] = []
 
     def set(self, owner: Any, name: str, value: Any) -> None:
         before = _own(owner, name)
-        if self._changes and self._changes[-1][0] is owner:
-            self._changes[-1][1].setdefault(name, before)
+        last, kept = self._changes[-1] if self._changes else (None, None)
+        if last is owner and type(kept) is dict:
+            kept.setdefault(name, before)
         else:
             self._changes.append((owner, {name: before}))
         setattr(owner, name, value)
 
     def update(self, owner: Any, values: Mapping[str, Any]) -> None:
         """`set` for many names of a module or class at once."""
-        self._changes.append((owner, _before(vars(owner), values)))
+        own = vars(owner)
+        self._changes.append((owner, values.replaced(own) if type(values) is Names else _before(own, values)))
         _put(owner, values)
 
     def restore(self) -> None:
@@ -65,9 +90,15 @@ def _own(owner: Any, name: str) -> Any:
     return owner.__code__ if name == "__code__" else vars(owner).get(name, _MISSING)
 
 
+_WHOLE = (Names, _Replaced)
+
+
 def _put(owner: Any, values: Mapping[str, Any]) -> None:
     if isinstance(owner, ModuleType):
         own = vars(owner)
+        if type(values) in _WHOLE:
+            own.update(values)
+            return
         if any(map(is_, values.values(), repeat(_MISSING))):
             for name in [name for name, value in values.items() if value is _MISSING]:
                 own.pop(name, None)

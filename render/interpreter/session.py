@@ -328,6 +328,7 @@ class Session:
         for hook in kernel.pre_run_hooks:
             hook(*args, **kwargs)
         call = bind(kernel, args, kwargs, self.target)
+        self.memory.settle(call.bound.arguments.values())
         if not compiles(kernel, args, kwargs, warmup, self._seen):
             return None
         compiled = Compiled(kernel, args, kwargs)

@@ -16,7 +16,7 @@ import torch
 
 from render.interpreter import device
 from render.interpreter.graphs import Capture, Graph
-from render.interpreter.scope import PatchScope
+from render.interpreter.scope import Names, PatchScope
 
 _QUIET = (
     "init", "setDevice", "synchronize", "emptyCache", "ipc_collect", "sleep", "setStream", "resetPeakMemoryStats",
@@ -283,12 +283,14 @@ def _classes(kind: str) -> Iterator[tuple[str, type]]:
 @cache
 def _answers() -> tuple[tuple[Any, dict[str, Any]], ...]:
     """(owner, its answers by name), made once: each asks for the device when it is called."""
-    found = [(torch._C, {name: answer(name, give) for name, give in _c_names().items()})]
+    found: list[tuple[Any, dict[str, Any]]] = [
+        (torch._C, Names({name: answer(name, give) for name, give in _c_names().items()}))
+    ]
     for module, names in ((torch.cuda, _module_names() | _cuda_names()), (torch.xpu, _module_names() | _xpu_names())):
         given = {name: answer(name, give, module.__name__) for name, give in names.items()
                  if name in vars(module) or name.startswith("_get")}  # fmt: skip
         given |= dict(_classes(module.__name__.rsplit(".", 1)[-1]))
-        found.append((module, given | {"_initialized": True, "default_generators": (torch.default_generator,)}))
+        found.append((module, Names(given | {"_initialized": True, "default_generators": (torch.default_generator,)})))
     built = answer("is_built", _always(True), "torch.backends.cuda")
     return (*found, (torch.cuda.nvtx, {"_nvtx": _Nothing()}), (torch.backends.cuda, {"is_built": built}))
 

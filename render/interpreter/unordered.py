@@ -31,6 +31,7 @@ MOST, LANES = 256, 1 << 19
 """Accesses to one tensor that are remembered, and lanes of them: they hold on to their addresses."""
 STORES, LOADS = 16, 4
 """How many are remembered at least, however large they are."""
+_BEYOND = (1 << 63) - 1
 TABLE = 1 << 22
 """Bytes between the first and the last address of a row up to which each has a place in a table."""
 
@@ -80,7 +81,7 @@ class _Past:
     def __init__(self, least: int) -> None:
         self.accesses: deque[_Access] = deque()
         self.least, self.size, self._spanned = least, 0, 0
-        self._low, self._high = np.iinfo(np.int64).max, -1
+        self._low, self._high = _BEYOND, -1
 
     def add(self, access: _Access) -> None:
         self.accesses.append(access)

@@ -6,7 +6,7 @@ Where the unit of the target cannot return that value, closing the sum moves it 
 
 from __future__ import annotations
 
-import math
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,7 @@ def _equal_lines(h: Handle, axis: int) -> Handle:
 def _products(x: np.ndarray, y: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """x @ y, slice by slice."""
     shape = (*np.broadcast_shapes(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-1])
-    parts = threads.ranges(shape[0], x.shape[-1] * math.prod(shape[1:]) // 8)
+    parts = threads.ranges(shape[0], x.shape[-1] * prod(shape[1:]) // 8)
     if len(parts) == 1 or x.ndim != y.ndim or x.ndim < 3:
         whole: np.ndarray = np.matmul(x, y, dtype=dtype)
         return whole

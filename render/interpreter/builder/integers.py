@@ -215,7 +215,9 @@ class Integers(Base):
         width = max(1, ptr.dtype.scalar.element_ty.primitive_bitwidth // 8)
         step = np.multiply(offset.v, width, dtype=np.int64)
         # The product is a temporary of this very operation: where it has the result's shape it becomes the result.
-        fits = step.ndim == ptr.v.ndim and all(n in (1, m) for n, m in zip(ptr.v.shape, step.shape, strict=True))
+        fits = step.ndim == ptr.v.ndim and (
+            ptr.v.size == 1 or all([n in (1, m) for n, m in zip(ptr.v.shape, step.shape, strict=True)])  # noqa: C419
+        )
         moved = np.add(ptr.v, step, out=step if fits else None)
         if ptr.open is not None or offset.open is not None:
             return opened.moved(ptr, offset, width, moved)

@@ -25,6 +25,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from math import prod
 from weakref import ref
 
 import numpy as np
@@ -215,7 +216,7 @@ def _addends(x: Handle, axes: tuple[int, ...]) -> tuple[Addend, ...]:
 
 
 def _rows(out: Handle) -> Array:
-    return np.arange(math.prod(out.shape), dtype=np.int32).reshape(1, *out.shape)
+    return np.arange(prod(out.shape), dtype=np.int32).reshape(1, *out.shape)
 
 
 def made(
@@ -366,7 +367,7 @@ def _shared(x: Handle, of: Addend, kin: Total, ends: Pair, fmt: Format, error: f
         own, plain = (each(p, lambda end: end[start:stop] if len(end) > 1 else end) for p in (x.pair, ends))
         return _within(plain, _share(own, x.shape, of, kin, fmt, error), fmt)
 
-    found = threads.spread(run, programs, math.prod(x.shape))
+    found = threads.spread(run, programs, prod(x.shape))
     lo, hi = (f[0] if len(f) == 1 else np.concatenate(f) for f in zip(*found, strict=True))
     return lo, hi
 
@@ -374,7 +375,7 @@ def _shared(x: Handle, of: Addend, kin: Total, ends: Pair, fmt: Format, error: f
 def _in_place(x: Handle, axes: tuple[int, ...], rows: Array) -> bool:
     """Whether each element of x meets the sum that it is a term of."""
     kept = [n for k, n in enumerate(x.shape) if k not in axes]
-    own = np.arange(math.prod(kept), dtype=np.int32).reshape(1, *kept)
+    own = np.arange(prod(kept), dtype=np.int32).reshape(1, *kept)
     own = np.expand_dims(own, tuple(a + 1 for a in axes))
     if rows.ndim != own.ndim:
         return False
@@ -387,7 +388,7 @@ def _in_place(x: Handle, axes: tuple[int, ...], rows: Array) -> bool:
 def _share(pair: Pair, shape: tuple[int, ...], of: Addend, kin: Total, fmt: Format, error: float) -> Pair:
     """Ends of x phi(|x|^p + R); NaN where the rule does not hold."""
     lo, hi = (np.broadcast_to(np.asarray(e, np.float64), (e.shape[0], *shape)) for e in pair)
-    axes, n, p = tuple(a + 1 for a in of.axes), math.prod(shape[a] for a in of.axes), of.power
+    axes, n, p = tuple(a + 1 for a in of.axes), prod(shape[a] for a in of.axes), of.power
     rho = compounded(kin.error, error, 4 * len(kin.steps) * FLOAT64 + 4 * FLOAT64)
     with np.errstate(all="ignore"):
         below_zero, above_zero = np.abs(lo) ** p, np.abs(hi) ** p

@@ -10,6 +10,7 @@ from render.interpreter import open_integers as opened
 from render.interpreter.builder import related
 from render.interpreter.builder.base import Base
 from render.interpreter.handle import Handle, taint_of
+from render.interpreter.memo import shape_of
 from render.interpreter.types import format_of
 
 
@@ -44,7 +45,7 @@ def stack_handles(parts: list[Handle], merge: Any, shape: tuple[int, ...]) -> Ha
 
 class Shapes(Base):
     def create_splat(self, ty: Any, x: Handle) -> Handle:
-        shape = _ints(ty.shape)
+        shape = shape_of(ty)
         self.ctx.expect(shape)
         ones = (1,) * len(shape)
         return x.map(lambda a: a.reshape(a.shape[0], *ones), shape)

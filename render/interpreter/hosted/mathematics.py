@@ -12,6 +12,7 @@ from functools import cache, update_wrapper
 from typing import Any, Protocol
 
 from interval_ops.functions.tables import FUNCTIONS, Monotone
+from render.interpreter.scope import Names
 
 ULPS = 2.0**-50
 """The C library's error, relative (4 ulp; glibc documents at most 3)."""
@@ -156,4 +157,5 @@ class MathFunction:
 @cache
 def math_functions() -> dict[str, MathFunction]:
     """What stands in `math` while numbers are followed, by name; they hold nothing of a scope."""
-    return {name: MathFunction(name) for name in dir(math) if name[0] != "_" and callable(getattr(math, name))}
+    names = [name for name in dir(math) if name[0] != "_" and callable(getattr(math, name))]
+    return Names({name: MathFunction(name) for name in names})

@@ -6,7 +6,7 @@ one launch at a time, one chunk at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -96,8 +96,15 @@ class Memory:
         storage = self.registry.register(tensor)
         if name is not None and id(storage) not in self._named:
             self._named.add(id(storage))
-            self.registry.register(tensor, name)
+            self.registry.call(storage, tensor, name)
         return storage
+
+    def settle(self, values: Iterable[Any]) -> None:
+        """What the host has not computed yet of the bounds of the tensors among these."""
+        if self.deferred is not None:
+            for value in values:
+                if isinstance(value, torch.Tensor):
+                    self.deferred(value)
 
     @property
     def apart(self) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -210,7 +210,7 @@ def _zero(dtype: np.dtype) -> np.ndarray:
 def copies_of(p: Plan, ptr: np.ndarray, mask: np.ndarray | None, programs: int) -> int:
     """Identical lanes of the access that one lane of the plan stands for."""
     shape = ptr.shape if mask is None or mask.shape == ptr.shape else np.broadcast_shapes(ptr.shape, mask.shape)
-    logical = math.prod(shape) * (programs if shape[0] == 1 else 1)
+    logical = prod(shape) * (programs if shape[0] == 1 else 1)
     return max(1, logical // max(1, p.size))
 
 

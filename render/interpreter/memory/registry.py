@@ -193,10 +193,15 @@ class Registry:
             else:
                 storage = self._insert(base, nbytes, keep)
         if name is not None:
-            storage.name = name
-            storage.start = address(tensor) - storage.base
-            storage.extent = span(tensor)
+            self.call(storage, tensor, name)
         return storage
+
+    @staticmethod
+    def call(storage: Storage, tensor: torch.Tensor, name: str) -> None:
+        """What reports call it from now on, with this tensor's extent."""
+        storage.name = name
+        storage.start = address(tensor) - storage.base
+        storage.extent = span(tensor)
 
     def find(self, address: int) -> Storage | None:
         i = bisect.bisect_right(self._bases, address) - 1

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from render.interpreter.scope import PatchScope
+from render.interpreter.scope import Names, PatchScope
 from render.interpreter.session import Session, innermost
 from render.interpreter.tuning import Tuned
 
@@ -80,3 +80,24 @@ def test_a_session_closes_whatever_a_tuner_does_at_its_end() -> None:
     with pytest.raises(ValueError, match="no table"):
         broken(Session(redirect=False))
     assert jit.JITFunction.run is before and innermost() is None
+
+
+def test_names_that_are_put_in_place_again_and_again() -> None:
+    module = ModuleType("made")
+    vars(module).update(x=1, y=2)
+    names = Names({"x": 10, "y": 20})
+
+    def inside() -> tuple[object, ...]:
+        with PatchScope() as scope:
+            scope.update(module, names)
+            scope.set(module, "x", 11)
+            scope.set(module, "z", 3)
+            return vars(module)["x"], vars(module)["y"], vars(module)["z"]
+
+    for x in (1, 5):  # others may change it in between
+        vars(module)["x"] = x
+        for _ in range(2):
+            assert inside() == (11, 20, 3)
+            assert (vars(module)["x"], vars(module)["y"], "z" in vars(module)) == (x, 2, False)
+    del module.y
+    assert inside() == (11, 20, 3) and not hasattr(module, "y")
