@@ -101,8 +101,12 @@ _READ: dict[Any, Callable[[Any], Any]] = {
     torch.Tensor.is_pinned: lambda t, *a, **k: True,
     **{move: lambda t, *a, **k: t for move in (torch.Tensor.cuda, torch.Tensor.xpu, torch.Tensor.pin_memory)},
     torch.device: _named_device,
-}
-"""Questions and moves that are answered without torch."""
+    **{ask: ask for ask in (
+        torch.Tensor.stride, torch.Tensor.size, torch.Tensor.numel, torch.Tensor.dim, torch.Tensor.is_contiguous,
+        torch.Tensor.shape.__get__, torch.Tensor.dtype.__get__, torch.Tensor.ndim.__get__,  # type: ignore[attr-defined]
+    )},
+}  # fmt: skip
+"""Questions and moves that are answered without torch, and questions that name no device, which launchers ask most."""
 
 
 class RedirectMode(TorchFunctionMode):

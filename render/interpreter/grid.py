@@ -223,4 +223,7 @@ def _start_of_last(values: np.ndarray) -> int:
 def program_ids(grid: tuple[int, int, int], linear: np.ndarray | None = None) -> np.ndarray:
     """(programs, 3) int32 in the stock interpreter's order: x outermost, z innermost; of these ranks (all)."""
     ranks = np.arange(prod(grid)) if linear is None else linear
-    return np.stack(np.unravel_index(ranks, grid), -1).astype(np.int32) if len(ranks) else np.zeros((0, 3), np.int32)
+    out = np.zeros((len(ranks), 3), np.int32)
+    if len(ranks):
+        out[:, 0], out[:, 1], out[:, 2] = np.unravel_index(ranks, grid)
+    return out

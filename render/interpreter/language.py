@@ -53,15 +53,16 @@ class Language:
                 self.ctx.files.add(code.file)
             self.sources.update(dict.fromkeys(code.codes, code))
             namespace = self._namespace(fn, code.names)
-            self._late.meet(code.names, [namespace[name] for name in code.names & namespace.keys()])
+            self._late.meet(code.names, [namespace[name] for name in code.names if name in namespace])
             self._bound[key] = code.bind(namespace)
         return self._bound[key]
 
     def _namespace(self, fn: Any, names: frozenset[str]) -> dict[str, Any]:
         """Of a module's many names, those that its code has are looked at."""
         live = namespace_of(fn, names)
-        for name in names & live.keys():
-            live[name] = self._patches.for_kernels(live[name])
+        for name in names:
+            if name in live:
+                live[name] = self._patches.for_kernels(live[name])
         planted = {} if self.ctx.change is None else Helpers(self.ctx, self.semantic.builder, uniform).table()
         return {**self._overrides, **live, **self._helpers, **planted}
 
@@ -71,9 +72,13 @@ class Language:
 
     def install(self, scope: PatchScope) -> None:
         scope.set(RunningLaunch, "language", self)
-        for owner, names in self._patches.always():
+        for owner, names in self._patches.always:
             scope.update(owner, names)
         self._late.scope = scope
+
+    def descriptors(self) -> None:
+        """A kernel has one."""
+        self._late.describe()
 
     def given(self, arguments: Iterable[Any]) -> None:
         """What the kernel is called with may lead to a module as well."""

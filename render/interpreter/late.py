@@ -36,6 +36,7 @@ class Late:
     def __init__(self, patches: Patches) -> None:
         self._patches = patches
         self._missing = patches.vendor | patches.of_gluon
+        self._describes = False
 
     def meet(self, names: frozenset[str], values: Iterable[Any]) -> None:
         """Code with these names finds these values in its globals, or is given them."""
@@ -48,13 +49,20 @@ class Late:
                 if id(value) not in seen:
                     seen.add(id(value))
                     self._install(value)
-                    todo += map(vars(value).get, names & vars(value).keys())
+                    own = vars(value)
+                    todo += [own[name] for name in names if name in own]
             elif isinstance(value, core.constexpr):
                 todo.append(value.value)
             elif isinstance(value, tuple | list):
                 todo += value
             elif not _is_inert(value):
                 self._install(None)
+
+    def describe(self) -> None:
+        """A descriptor is made: its methods are ours."""
+        if not self._describes:
+            self._describes = True
+            self.scope.update(core.tensor_descriptor_base, self._patches.names[core.tensor_descriptor_base])
 
     def _install(self, module: ModuleType | None) -> None:
         """What goes with this module; None: everything."""

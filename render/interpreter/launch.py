@@ -21,6 +21,7 @@ from render.interpreter.gluon import is_gluon
 from render.interpreter.grid import Grid, GridStats
 from render.interpreter.handle import Meter, metered
 from render.interpreter.language import Language
+from render.interpreter.patches import RunningLaunch
 from render.interpreter.refusals import as_compilation_error
 from render.interpreter.rewrite import code_of
 from render.interpreter.scope import PatchScope
@@ -75,6 +76,10 @@ class RealSemantic(TritonSemantic):
     The language splits a float atomic_max into two integer atomics on the bits; an interval has no bit pattern, so the
     operation goes to the builder as what it is.
     """
+
+    def make_tensor_descriptor(self, *args: Any, **named: Any) -> Any:
+        RunningLaunch.language.descriptors()
+        return super().make_tensor_descriptor(*args, **named)
 
     def _float_atomic(self, kind: str, ptr: Any, val: Any, mask: Any) -> Any:
         ptr, val, mask = self.atom_red_typechecking_impl(ptr, val, mask, kind)

@@ -11,7 +11,7 @@ import io
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import triton.language as tl
@@ -51,9 +51,11 @@ class Patches:
     vendor: frozenset[Any] = frozenset()
     of_gluon: frozenset[Any] = frozenset()
 
-    def always(self) -> Iterator[tuple[Any, dict[str, Any]]]:
-        """What every kernel needs."""
-        return ((o, names) for o, names in self.names.items() if o not in self.vendor and o not in self.of_gluon)
+    @cached_property
+    def always(self) -> tuple[tuple[Any, dict[str, Any]], ...]:
+        """What every kernel needs; of a descriptor's methods, one that makes a descriptor."""
+        others = {*self.vendor, *self.of_gluon, core.tensor_descriptor_base}
+        return tuple((owner, names) for owner, names in self.names.items() if owner not in others)
 
     def of(self, owner: Any) -> dict[str, Any]:
         return self.names.setdefault(owner, {})
@@ -61,8 +63,11 @@ class Patches:
     def for_kernels(self, value: Any) -> Any:
         """What a kernel finds in place of a global. Code that looks for a function in modules of several versions may
         run Triton's module once more: what comes of it is known by the module's name."""
-        if id(value) in self.instead:
-            return self.instead[id(value)]
+        found = self.instead.get(id(value))
+        if found is not None:
+            return found
+        if isinstance(value, jit.JITFunction):
+            return value
         if inspect.isfunction(value) or inspect.ismodule(value):
             owner = sys.modules.get(value.__name__ if inspect.ismodule(value) else value.__module__)
             if owner in self.names and owner is not value:

@@ -261,5 +261,5 @@ def namespace_of(fn: types.FunctionType, names: frozenset[str] | None = None) ->
             continue
     known = fn.__globals__
     if names is not None:
-        known = {name: known[name] for name in (names | _PYTHONS) & known.keys()}
+        known = {name: known[name] for part in (names, _PYTHONS) for name in part if name in known}
     return {**known, **cells}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from itertools import repeat
-from operator import is_, itemgetter
+from operator import is_
 from types import ModuleType
 from typing import Any
 
@@ -13,26 +13,38 @@ _MISSING = object()
 
 
 class _Replaced(dict[str, Any]):
-    """What `Names` stand in place of, whenever they do: nothing is added to it, and none of it is missing."""
+    """What `Names` stand in place of, whenever they do, and which of these are `absent` there: nothing is added."""
+
+    absent: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, own: Mapping[str, Any], names: Mapping[str, Any]) -> _Replaced:
+        found = cls({name: own[name] for name in names if name in own})
+        found.absent = tuple(name for name in names if name not in own)
+        return found
+
+    def still(self, own: Mapping[str, Any]) -> bool:
+        """Whether the owner has all of it, and nothing else under these names."""
+        same = all(map(is_, map(own.get, self, repeat(_MISSING)), self.values()))
+        return same and not any(map(own.__contains__, self.absent))
 
 
 class Names(dict[str, Any]):
-    """Values for two or more names of one module, to be put in place again and again. What they replace is written down
-    anew only where it is not what it was the last time."""
+    """Values for names of one module that are put in place again and again. What they replace is written down anew only
+    where it is not what it was the last time."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         super().__init__(values)
-        self._look = itemgetter(*values)
-        self._replaced = _Replaced()
+        self._replaced: _Replaced | None = None
 
-    def replaced(self, own: Mapping[str, Any]) -> Mapping[str, Any]:
-        try:
-            found = self._look(own)
-        except KeyError:
-            return _before(own, self)
-        if not self._replaced or not all(map(is_, found, self._replaced.values())):
-            self._replaced = _Replaced(zip(self, found, strict=True))
+    def replaced(self, own: Mapping[str, Any]) -> _Replaced:
+        if self._replaced is None or not self._replaced.still(own):
+            self._replaced = _Replaced.of(own, self)
         return self._replaced
+
+
+def _absent(values: Mapping[str, Any]) -> tuple[str, ...]:
+    return values.absent if type(values) is _Replaced else ()
 
 
 class PatchScope:
@@ -64,7 +76,7 @@ class PatchScope:
     def lifted(self) -> Iterator[None]:
         """Everything as it was before this scope, for a while."""
         changes = self._changes
-        patched = [(owner, {name: _own(owner, name) for name in names}) for owner, names in changes]
+        patched = [(owner, {name: _own(owner, name) for name in (*kept, *_absent(kept))}) for owner, kept in changes]
         for change in reversed(changes):
             _put(*change)
         try:
@@ -90,13 +102,12 @@ def _own(owner: Any, name: str) -> Any:
     return owner.__code__ if name == "__code__" else vars(owner).get(name, _MISSING)
 
 
-_WHOLE = (Names, _Replaced)
-
-
 def _put(owner: Any, values: Mapping[str, Any]) -> None:
     if isinstance(owner, ModuleType):
         own = vars(owner)
-        if type(values) in _WHOLE:
+        if type(values) is Names or type(values) is _Replaced:
+            for name in _absent(values):
+                own.pop(name, None)
             own.update(values)
             return
         if any(map(is_, values.values(), repeat(_MISSING))):

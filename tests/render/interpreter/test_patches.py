@@ -39,8 +39,27 @@ def test_names_are_ours_for_the_length_of_a_launch_only() -> None:
     assert names() == before
     assert torch.equal(out, 2 * x) and s.envelope(out) is not None
     replaced = [key for key, value in inside.items() if value is not before[key]]
-    always = {(owner, name) for owner, found in patches(tuple(vendor_modules())).always() for name in found}
+    always = {(owner, name) for owner, found in patches(tuple(vendor_modules())).always for name in found}
     assert not inside or set(replaced) == always  # it reaches no vendor's module
+
+
+@triton.jit
+def described(X, Out, N: tl.constexpr):
+    desc = tl.make_tensor_descriptor(X, shape=[N, N], strides=[N, 1], block_shape=[N, N])
+    out = tl.make_tensor_descriptor(Out, shape=[N, N], strides=[N, 1], block_shape=[N, N])
+    out.store([0, 0], desc.load([0, 0]) * 2)
+
+
+def test_methods_of_descriptors_are_ours_where_there_are_descriptors() -> None:
+    x, out, before = torch.rand(N, N), torch.empty(N, N), names()
+    inside: dict[Any, Any] = {}
+    with Session("ieee", progress=lambda done, total, kept: inside.update(names()) if done else None):
+        doubled[(1,)](x[0], out[0], False)
+        assert inside[core.tensor_descriptor_base, "load"] is before[core.tensor_descriptor_base, "load"]
+        described[(1,)](x, out, N)
+        assert inside[core.tensor_descriptor_base, "load"] is not before[core.tensor_descriptor_base, "load"]
+        assert names() == before
+    assert torch.equal(out, 2 * x)
 
 
 def test_a_launch_that_fails_leaves_nothing_behind() -> None:

@@ -92,6 +92,8 @@ def test_names_that_are_put_in_place_again_and_again() -> None:
             scope.update(module, names)
             scope.set(module, "x", 11)
             scope.set(module, "z", 3)
+            with scope.lifted():
+                assert vars(module).get("y") != 20 and "z" not in vars(module)
             return vars(module)["x"], vars(module)["y"], vars(module)["z"]
 
     for x in (1, 5):  # others may change it in between
