@@ -73,9 +73,8 @@ def compare_models(
         inputs = next((m.module.inputs() for m in (mine, theirs) if isinstance(m.module, Program)), ())
     with large_blocks_kept(), launching(device):
         traces = first(inputs, seed), second(inputs, seed)
-    sides = TwoSides(mine, theirs, inputs, device, seed, frozenset(assume_exact))
-    sides.every = bounds == "all"
-    with large_blocks_kept(), launching(device):
+        sides = TwoSides(mine, theirs, inputs, device, seed, frozenset(assume_exact))
+        sides.every = bounds == "all"
         return judged(sides, *traces, match, start, end)
 
 

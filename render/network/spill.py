@@ -28,7 +28,7 @@ PART = 64 << 20
 """Bytes of a file that are mapped together; more for a larger tensor."""
 READ = 128 << 20
 """Bytes that may be read and written before what is mapped is given back."""
-FREE = 384 << 20
+FREE = 768 << 20
 """Memory that may lie free in the holes between what is held."""
 LINE = 64
 """Where numbers of any type may start."""

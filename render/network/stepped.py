@@ -20,16 +20,18 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from render.interpreter.hosted.call import Bounds, Call, quiet
+from render.interpreter.hosted.curves import moved as moved_by_slopes
 from render.interpreter.hosted.cuts import Cut, cut_of
+from render.interpreter.hosted.elementwise import function_slopes
 from render.interpreter.hosted.table import RULES
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.shadow import hull_of
 from render.network.layered import At, LayerTwin, settled
 from render.network.pairs import Pair
 from render.network.twins import is_torchs
-from render.reference.local_error import Unit, base_name
+from render.reference.local_error import CANCELLING, Unit, base_name
 from render.reference.running_error import Movable
-from render.reference.shadow import ShadowMode, default_dtype
+from render.reference.shadow import F64, ShadowMode, default_dtype
 from render.result.defects import caught
 
 PART = 1 << 18
@@ -117,6 +119,20 @@ class StepPart:
 
     @cached_property
     def _carried(self) -> tuple[torch.Tensor, torch.Tensor]:
+        return self._by_slopes() or self._by_movements()
+
+    def _by_slopes(self) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """A function of one number: by the largest slope of its cell, in place of two evaluations more."""
+        found = function_slopes(self.step.func, self.step.args, self.step.kwargs)
+        if found is None or self.x.dtype != torch.float32:
+            return None
+        value, u = self._wide(self.x).run()[0], self.unit
+        beside = u.cancelling + 8 * u.inner(F64) if self.step.name in CANCELLING else 0.0
+        rates = u.inputs, beside, 5 * u.rounding(F64)[0]
+        moved = moved_by_slopes(self.x.reshape(-1).numpy(), value.view(-1).numpy(), found, rates)
+        return None if moved is None else (value, torch.from_numpy(moved).view(value.shape))
+
+    def _by_movements(self) -> tuple[torch.Tensor, torch.Tensor]:
         mode = ShadowMode(self.unit)
         values, bounds = mode.carried(self._wide(self.x, self.unit.inputs), self.x)
         if bounds[0] is None:

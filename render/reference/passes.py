@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from interval_ops.compiled import compiled
+from interval_ops.compiled import compiled, inlined
 from render.reference.twins import extent
 
 F64 = torch.float64
+LEAST = 745.0
+"""Of the logarithm of what float64 holds."""
 
 
 class Broadcast(NamedTuple):
@@ -84,6 +87,40 @@ def carry_extreme(x, error, value, step, sign, out):  # type: ignore[no-untyped-
     return True
 
 
+SERIES = 2.0**-10
+"""Of errors: up to here six terms of the series of exp are all of float64."""
+
+
+@inlined
+def _grown(z: float) -> float:
+    """expm1 of at most `SERIES`."""
+    return z * (1 + z / 2 * (1 + z / 3 * (1 + z / 4 * (1 + z / 5 * (1 + z / 6)))))
+
+
+@compiled
+def carry_softmax(y, x, error, rates, out):  # type: ignore[no-untyped-def]
+    # Rows of y, the softmax of x: own y + y expm1(e_i - log1p(sum_j y_j expm1(-e_j))) + floor, with own = (steps +
+    # |log y|) inner + u. An infinite x, as a mask makes, moves by nothing. False: an error is no small one.
+    steps, inner, u, floor = rates
+    for row in range(y.shape[0]):
+        top, at, moved, most = -1.0, 0, 0.0, 0.0
+        for i in range(y.shape[1]):
+            e = error[row, i] if abs(x[row, i]) < np.inf else 0.0
+            most = most if e <= most else e if e <= SERIES else np.inf
+            moved += y[row, i] * _grown(-e)
+            if y[row, i] > top:
+                top, at = y[row, i], i
+        if not (most <= SERIES and top > 0.0 and moved > -0.5):
+            return False
+        shift, whole = math.log(top) - x[row, at], math.log1p(moved)
+        for i in range(y.shape[1]):
+            finite = abs(x[row, i]) < np.inf
+            depth = min(abs(x[row, i] + shift), LEAST) if finite else LEAST
+            more = (error[row, i] if finite else 0.0) - whole
+            out[row, i] = y[row, i] * ((steps + depth) * inner + _grown(more) + u) + floor
+    return True
+
+
 @compiled
 def carry_sum(grown, sizes, value, per_term, u, floor, times, out):  # type: ignore[no-untyped-def]
     # False as above.
@@ -147,7 +184,4 @@ def logarithm(y: torch.Tensor, x: torch.Tensor, dim: int) -> torch.Tensor:
     """|log y| of a softmax y of x, by one logarithm a row; at most that of the least float64."""
     most, at = y.max(dim, keepdim=True)
     found = torch.sub(x, x.gather(dim, at)).add_(most.log()).abs_()
-    return found.nan_to_num_(_LEAST, _LEAST).clamp_(max=_LEAST)
-
-
-_LEAST = 745.0
+    return found.nan_to_num_(LEAST, LEAST).clamp_(max=LEAST)

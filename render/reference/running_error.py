@@ -26,7 +26,7 @@ from render.ops import single
 from render.ops.aten import ATEN, Form, addends, of_form, scalar_arguments
 from render.ops.dtypes import BEYOND
 from render.ops.nested import leaves_of, refilled
-from render.reference import distances, passes
+from render.reference import distances, passes, softmaxes
 from render.reference import local_error as noise
 from render.reference.shares import magnitudes
 from render.reference.twins import is_float as _is_float
@@ -36,8 +36,6 @@ STEP = 2.0**16
 TINY = 2.0**-40
 SAFETY = 4.0
 TRIALS = 3
-CACHED = 1 << 15
-"""Elements of which a dozen arrays stay in the cache."""
 _CASTS = frozenset(["_to_copy", "copy", "fill", "full", "scalar_tensor", "full_like", "new_full"])
 _PUTS = frozenset(["index_put", "_index_put_impl", "put"])
 _ELEMENTWISE = noise.EXACT_OPS | noise.ARITHMETIC | noise.FUNCTIONS | noise.TERMS.keys() | _CASTS
@@ -155,7 +153,7 @@ def error_of(
     if op.is_linear or (op.name in noise.MULTILINEAR and op.computes):
         total = _multilinear(op, values, floats, dtypes, unit)
     elif op.name in noise.SOFTMAX:
-        total = {i: _softmax(op, values[i], dtypes[i], unit) for i in floats}
+        total = {i: softmaxes.error(op, values[i], dtypes[i], unit) for i in floats}
     elif op.name in distances.DISTANCES:
         total = {i: distances.error(op, values[i], dtypes[i], unit) for i in floats}
     elif op.name in _ELEMENTWISE and not op.adds:
@@ -384,34 +382,6 @@ def _gap(
     one, other = (x.detach().contiguous().view(-1).numpy() for x in (moved, value))
     passes.gaps(one, other, 1 / step, out.view(-1).numpy())
     return out
-
-
-def _softmax(op: Movable, value: torch.Tensor, dtype: torch.dtype, unit: noise.Unit) -> torch.Tensor:
-    """As `_softmax_rows`; along the last axis in parts that stay in the cache."""
-    x, dim = op.leaves[op.tensors[0]], op.args[1]
-    error = op.errors.get(op.tensors[0], torch.zeros_like(value))
-    rows = CACHED // max(value.shape[-1], 1) if value.dim() else 0
-    if value.numel() <= CACHED or not rows or dim not in (-1, value.dim() - 1):
-        return _softmax_rows(op.name, value, x, error, dim, dtype, unit)
-    parts = zip(*(t.reshape(-1, value.shape[-1]).split(rows) for t in (value, x, error)), strict=True)
-    return torch.cat([_softmax_rows(op.name, y, z, e, -1, dtype, unit) for y, z, e in parts]).view(value.shape)
-
-
-def _softmax_rows(
-    name: str, value: torch.Tensor, x: torch.Tensor, error: torch.Tensor, dim: int, dtype: torch.dtype, unit: noise.Unit
-) -> torch.Tensor:
-    """y_i' <= y_i e^{e_i} / sum_j y_j e^{-e_j}, and for log_softmax the logarithm of that."""
-    logs = name == "_log_softmax"
-    y = value.exp() if logs else value
-    inner, (u, floor) = unit.inner(dtype), unit.rounding(dtype)
-    terms = unit.terms(value.shape[dim] if value.dim() else 1)
-    own = terms + 8 + (value.abs() if logs else passes.logarithm(y, x, dim))
-    error = torch.where(x.isfinite(), error, 0.0)  # a mask moves by nothing
-    grown = error - torch.log1p((y * torch.expm1(-error)).sum(dim, keepdim=True))
-    if logs:
-        found: torch.Tensor = own * inner + grown + u * value.abs() + floor
-        return found
-    return own * inner * y + y * torch.expm1(grown) + u * y + floor
 
 
 def _sampled(op: Movable, values: list[Any], floats: list[int], dtypes: list[Any], unit: noise.Unit) -> Errors:

@@ -40,6 +40,7 @@ SLACK = 2.0**8
 """Errors of functions in float64 are measured maxima, too; they are taken so many times, and are nothing beside e."""
 _SHIFT = 52 - 7  # `STEPS` is 2^7
 _FIRST = ((LEAST + 1023) << 7) - 1
+_SOME = 256
 KNOWN, EXACT, OPEN = 0, 1, 2
 """What ends of a box are: what torch makes of it and its exact range, that range alone, nothing."""
 Ends = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -166,18 +167,63 @@ class Curve(NamedTuple):
     def around(self, x: np.ndarray, value: np.ndarray, box: Pair) -> Ends:
         """(lo, hi, what they are) of a box around x, f(x) = `value`: `KNOWN`, `EXACT` or `OPEN`."""
         out, kind = np.empty((2, x.size)), np.empty(x.size, np.uint8)
-        _around(x, value, box, self, out, kind)
+        if _within(x, value, box, self, out, kind):
+            _around(x, value, box, self, out, kind)
         return out[0], out[1], kind
 
 
 @inlined
 def _cell(x: float) -> int:
-    """Of the grid; -1 beyond it."""
-    size = abs(x)
-    if not size < 2.0**MOST:
-        return -1
-    place: int = max((_bits(size) >> _SHIFT) - _FIRST, 0)  # exponent and the first bits after the point
+    """Of the grid; of numbers beyond it the last one."""
+    place: int = min(max((_bits(abs(x)) >> _SHIFT) - _FIRST, 0), CELLS - 1)  # exponent, first bits after the point
     return CELLS + place if x < 0 else place
+
+
+@inlined
+def _is_beyond(x: float) -> bool:
+    return not abs(x) < 2.0**MOST
+
+
+@inlined
+def _ends(
+    at: float, value: float, low: float, high: float, down: float, up: float, off: float
+) -> tuple[float, float]:  # fmt: skip
+    """Of a box around `at`, where the slope lies in [down, up]."""
+    left, right = low - at, high - at
+    off += (max(abs(down), abs(up)) * max(-left, right) + off + abs(value)) * 2.0**-50
+    first = value + min(0.0, min(down * right, up * left)) - off
+    return first, value + max(0.0, max(up * right, down * left)) + off
+
+
+@compiled
+def _within(x: Array, value: Array, box: Pair, curve: Curve, out: Array, kind: Array) -> int:
+    """Boxes in one cell. How many others there are, which stay `OPEN`.
+
+    In steps over some elements, of which those without a look into the table are vectorised.
+    """
+    cells, kinds, found = np.empty(_SOME, np.int64), np.empty(_SOME, np.int64), np.empty((3, _SOME))
+    down, up, off, others = found[0], found[1], found[2], 0
+    for start in range(0, x.size, _SOME):
+        part = slice(start, min(start + _SOME, x.size))
+        at, lo, hi, y = x[part], box[0][part], box[1][part], value[part]
+        for i in range(at.size):
+            u, v, here = lo[i], hi[i], np.float64(at[i])
+            cells[i] = a = _cell(u)
+            known = (a == _cell(v)) & (u <= here) & (here <= v) & (abs(u) < 2.0**MOST) & (abs(v) < 2.0**MOST)
+            narrow = curve.rounded & (v - u <= NARROW * min(abs(u), abs(v)))
+            kinds[i] = (EXACT if narrow else KNOWN) if known else OPEN
+        for i in range(at.size):
+            a = cells[i]
+            down[i], up[i] = curve.least[a], curve.most[a]
+            off[i] = curve.fine[a] if kinds[i] == EXACT else curve.error[a]
+        low, high, told = out[0, part], out[1, part], kind[part]
+        for i in range(at.size):
+            low[i], high[i] = _ends(np.float64(at[i]), y[i], lo[i], hi[i], down[i], up[i], off[i])
+            kinds[i] = kinds[i] if (abs(low[i]) < math.inf) & (abs(high[i]) < math.inf) else OPEN
+        for i in range(at.size):
+            told[i] = kinds[i]
+            others += kinds[i] == OPEN
+    return others
 
 
 @compiled
@@ -185,22 +231,39 @@ def _around(x: Array, value: Array, box: Pair, curve: Curve, out: Array, kind: A
     (lo, hi), (low, high) = box, (out[0], out[1])
     least, most, fine, error = curve.least, curve.most, curve.fine, curve.error
     for i in range(x.size):
+        if kind[i] != OPEN:
+            continue
         a, b, at = _cell(lo[i]), _cell(hi[i]), np.float64(x[i])
-        kind[i] = OPEN
         a, b = min(a, b), max(a, b)
-        if (a < 0) | (b - a > SPAN) | ((a < CELLS) & (b >= CELLS)) | (not lo[i] <= at) | (not at <= hi[i]):
+        beyond = _is_beyond(lo[i]) | _is_beyond(hi[i]) | ((a < CELLS) & (b >= CELLS))
+        if beyond | (b - a > SPAN) | (not lo[i] <= at) | (not at <= hi[i]):
             continue
         narrow = curve.rounded & (hi[i] - lo[i] <= NARROW * min(abs(lo[i]), abs(hi[i])))
         bound = fine if narrow else error
         down, up, off = least[a], most[a], bound[a]
         for c in range(a + 1, b + 1):
             down, up, off = min(down, least[c]), max(up, most[c]), max(off, bound[c])
-        left, right = lo[i] - at, hi[i] - at
-        off += (max(abs(down), abs(up)) * max(-left, right) + off + abs(value[i])) * 2.0**-50
-        low[i] = value[i] + min(0.0, min(down * right, up * left)) - off
-        high[i] = value[i] + max(0.0, max(up * right, down * left)) + off
+        low[i], high[i] = _ends(at, value[i], lo[i], hi[i], down, up, off)
         if abs(low[i]) < math.inf and abs(high[i]) < math.inf:
             kind[i] = EXACT if narrow else KNOWN
+
+
+@compiled
+def _moved(x: Array, slopes: Pair, rates: tuple[float, float, float], value: Array, out: Array) -> bool:
+    (least, most), (unit, beside, own), known = slopes, rates, True
+    for i in range(x.size):
+        size, a = abs(np.float64(x[i])), _cell(np.float64(x[i]))
+        moved = (max(abs(least[a]), abs(most[a])) * unit + beside) * size + own * abs(value[i])
+        out[i] = moved
+        known &= (size < 2.0**MOST) & (moved < math.inf)
+    return known
+
+
+def moved(x: Array, value: Array, slopes: Pair, rates: tuple[float, float, float]) -> Array | None:
+    """How far f(x) = `value` moves, in float32, where x moves by a part of itself, by the largest slope of its cell;
+    None where one is not known. `rates`: that part, and of x and of f(x) what is added."""
+    out = np.empty(x.size, np.float32)
+    return out if _moved(x, slopes, rates, value, out) else None
 
 
 def grid() -> Pair:
@@ -211,6 +274,19 @@ def grid() -> Pair:
 
 
 @lru_cache(64)
+def slopes_of(formula: Formula, keywords: tuple[tuple[str, Any], ...]) -> Pair | None:
+    """The range of f' by cell; None where some function of the formula has no known derivative."""
+    cells = grid()
+    try:
+        with np.errstate(all="ignore"):
+            found = DualKind.over(formula, cells, dict(keywords))
+    except (KeyError, MissingRule, Refused):
+        return None
+    least, most = (np.ascontiguousarray(np.broadcast_to(x, cells[0].shape), np.float64) for x in found)
+    return least, most
+
+
+@lru_cache(64)
 def curve_of(
     name: str, formula: Formula, computed: Formula, fmt: Format, profile: Profile, keywords: tuple[tuple[str, Any], ...]
 ) -> Curve | None:
@@ -218,18 +294,19 @@ def curve_of(
 
     `name`: torch's operation, whose value in float64 E is.
     """
-    told, cells = dict(keywords), grid()
+    told, cells, slopes = dict(keywords), grid(), slopes_of(formula, keywords)
+    if slopes is None:
+        return None
     try:
         with np.errstate(all="ignore"):
-            least, most = DualKind.over(formula, cells, told)
             errors = [_errors(computed, cells, *by, told) for by in
                       ((fmt, profile), (FP64, load_profile("torch-cpu").inside(name)))]  # fmt: skip
     except (KeyError, MissingRule, Refused):
         return None
     fine = SLACK * errors[1] * _UP
-    found = (least, most, fine, (errors[0] + fine) * _UP)
-    down, up, fine, error = (np.ascontiguousarray(np.broadcast_to(x, cells[0].shape), np.float64) for x in found)
-    return Curve(down, up, fine, error, _knows(computed, cells[0], found[3], fmt, profile, told))
+    found = (fine, (errors[0] + fine) * _UP)
+    fine, error = (np.ascontiguousarray(np.broadcast_to(x, cells[0].shape), np.float64) for x in found)
+    return Curve(*slopes, fine, error, _knows(computed, cells[0], found[1], fmt, profile, told))
 
 
 def _knows(
@@ -247,4 +324,4 @@ def _errors(computed: Formula, cells: Pair, fmt: Format, profile: Profile, told:
     return np.where(np.isnan(found), np.inf, found)
 
 
-__all__ = ["EXACT", "KNOWN", "OPEN", "Curve", "DualKind", "curve_of", "grid"]
+__all__ = ["EXACT", "KNOWN", "OPEN", "Curve", "DualKind", "curve_of", "grid", "moved", "slopes_of"]

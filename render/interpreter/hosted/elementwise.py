@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,8 +29,8 @@ from render.interpreter.hosted.call import (
     number,
     same_rank,
 )
-from render.interpreter.hosted.curves import EXACT, OPEN, curve_of
-from render.ops.aten import Aten
+from render.interpreter.hosted.curves import EXACT, OPEN, curve_of, slopes_of
+from render.ops.aten import ATEN, Aten, base_name, named
 from render.ops.dtypes import FORMAT_OF
 from render.ops.formulas import BY_STEPS, HALF_POWERS
 from render.ops.nested import leaves_of
@@ -121,6 +121,18 @@ def _by_curve(
             ends = enclosed(op.formula, computed, [some], fmt, profile, op.turns(**keywords), keywords)
         low[at], high[at] = ends
     return low.reshape(pair[0].shape), high.reshape(pair[0].shape)
+
+
+def function_slopes(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Pair | None:
+    """Slopes of a smooth formula of one operand, the first, by cells (`curves`); None of other operations."""
+    op = ATEN.get(base_name(func._schema.name))
+    if op is None or op.formula is None or op.operands != 1 or op.turns is None:
+        return None
+    named_ = named(func._schema, args, kwargs)
+    keywords = {name: named_[name] for name in op.keywords if named_.get(name) is not None}
+    if any(isinstance(v, torch.Tensor) for v in keywords.values()):
+        return None
+    return slopes_of(op.formula, tuple(sorted(keywords.items())))
 
 
 def _hull(a: Pair, b: Pair) -> Pair:

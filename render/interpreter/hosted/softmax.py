@@ -14,7 +14,7 @@ import numpy as np
 
 from interval_ops.arithmetic.broadcast import BLOCK
 from interval_ops.bounds import Pair
-from interval_ops.compiled import compiled
+from interval_ops.compiled import compiled, inlined
 from interval_ops.formats.model import Format
 from interval_ops.profiles.profile import Profile
 from render.interpreter.hosted.call import Call, Result
@@ -45,6 +45,38 @@ def _beside(powers: np.ndarray, out: np.ndarray) -> None:
             after += powers[i, j]
 
 
+@compiled
+def _without(powers: np.ndarray, place: int) -> float:
+    found = 0.0
+    for k in range(powers.size):
+        found += powers[k] if k != place else 0.0
+    return found
+
+
+@compiled
+def _shares(first: np.ndarray, last: np.ndarray, slack: float, lost: float, low: np.ndarray, high: np.ndarray) -> None:
+    """Least and largest e^{x_i} over the sum, of the exponentials of both ends.
+
+    What the others add up to is the row's sum less the number itself where that is at most half of it: the difference
+    is then at least half of a sum that is off by n roundings, within 2 n + 2 of itself. Of the one that is larger the
+    others are added.
+    """
+    for i in range(first.shape[0]):
+        f, z, down, up, least, most = first[i], last[i], low[i], high[i], 0.0, 0.0
+        for j in range(f.size):
+            least += f[j]
+            most += z[j]
+        for j in range(f.size):
+            a, b = max(f[j] - _LEAST, 0.0), z[j] + _LEAST
+            down[j] = a / (a + (most - z[j]) + lost) * (1 - slack)
+            up[j] = min(b / (b + max(least - f[j] - lost, 0.0)) * (1 + slack) + 5e-324, 1.0)
+        for j in range(f.size):
+            if (2.0 * z[j] > most) | (2.0 * f[j] > least):
+                a, b = max(f[j] - _LEAST, 0.0), z[j] + _LEAST
+                down[j] = a / (a + _without(z, j) + lost) * (1 - slack)
+                up[j] = min(b / (b + max(_without(f, j) - lost, 0.0)) * (1 + slack) + 5e-324, 1.0)
+
+
 def _peak(lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
     top = np.maximum(lo, hi).max(-1, keepdims=True)
     return np.where(np.isfinite(top), top, 0.0)
@@ -53,12 +85,10 @@ def _peak(lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
 def exact_softmax(lo: np.ndarray, hi: np.ndarray) -> Pair:
     """Exact range along the last axis, with float64's relative slack of n + 16 roundings and its underflow."""
     n, top = lo.shape[-1], _peak(lo, hi)
-    slack, lost = (n + 16) * 2.0**-50, n * _LEAST
-    first, last = np.exp(lo - top), np.exp(hi - top)
-    least, most = np.maximum(first - _LEAST, 0.0), last + _LEAST
-    low = least / (least + _rest(last) + lost)
-    high = most / (most + np.maximum(_rest(first) - lost, 0.0))
-    return low * (1 - slack), np.minimum(high * (1 + slack) + 5e-324, 1.0)
+    first, last = (np.exp(end - top).reshape(-1, n) for end in (lo, hi))
+    low, high = np.empty(lo.shape), np.empty(lo.shape)
+    _shares(first, last, (n + 16) * 2.0**-50, n * _LEAST, low.reshape(-1, n), high.reshape(-1, n))
+    return low, high
 
 
 def softmax(call: Call, logs: bool = False) -> Result:
@@ -106,14 +136,34 @@ def _softmax_error(lo: np.ndarray, hi: np.ndarray, n: int, fmt: Format, profile:
     # an exponential that is kept is divided by a sum that is not below 1; all of them may miss in that sum
     tiny = kept.floor + (0.0 if profile.muted("function") else 4 * max(fmt.half_subnormal, 2.0**-1074))
 
-    def reach(y: np.ndarray) -> np.ndarray:
-        # |x - max| <= |log y| + log n for every element, and the weighted mean of it in the sum is at most log n + 1.
-        depth = -np.log(np.maximum(y, 5e-324)) + 2 * math.log(n) + 1
-        grown: np.ndarray = np.expm1((u * depth + 2 * e + n * (add + kept.floor) + 3 * (u + kept.u)) * UP)
-        return grown
+    # |x - max| <= |log y| + log n for every element, and the weighted mean of it in the sum is at most log n + 1.
+    rest = 2 * e + n * (add + kept.floor) + 3 * (u + kept.u)
+    logs = [np.log(np.maximum(y, 5e-324)) for y in (low, high)]
+    _off(low, logs[0], high, logs[1], (u, 2 * math.log(n) + 1, rest, tiny))
+    return low, high
 
-    top = high * (1 + reach(high)) + tiny
-    return np.maximum(low * (1 - np.minimum(reach(low), 1.0)) - tiny, 0.0), top
+
+@inlined
+def _grown(z: float) -> float:
+    """expm1 of a number from 0 on: up to 2^-8 seven terms of its series are all of float64."""
+    return z * (1 + z / 2 * (1 + z / 3 * (1 + z / 4 * (1 + z / 5 * (1 + z / 6 * (1 + z / 7))))))
+
+
+@compiled
+def _off(
+    low: np.ndarray, low_log: np.ndarray, high: np.ndarray, high_log: np.ndarray,
+    rates: tuple[float, float, float, float],
+) -> None:  # fmt: skip
+    """Ends less and plus what they may be off, in their place."""
+    u, depth, rest, tiny = rates
+    small = (u * (745.0 + depth) + rest) * UP <= 2.0**-8
+    down, up = low.reshape(-1), high.reshape(-1)
+    first, last = low_log.reshape(-1), high_log.reshape(-1)
+    for i in range(down.size):
+        z, y = (u * (depth - first[i]) + rest) * UP, (u * (depth - last[i]) + rest) * UP
+        z, y = (_grown(z), _grown(y)) if small else (math.expm1(z), math.expm1(y))
+        down[i] = max(down[i] * (1 - min(z, 1.0)) - tiny, 0.0)
+        up[i] = up[i] * (1 + y) + tiny
 
 
 def _log_error(lo: np.ndarray, hi: np.ndarray, n: int, fmt: Format, profile: Profile, kept: _Stored) -> Pair:

@@ -82,8 +82,8 @@ def test_parts_give_the_record_of_the_walks(name, bounds, monkeypatch):
     assert parts.code == whole.code or bounds == "asked"  # without a walk of bounds nothing says what rounds
     for key in ("differing", "unstable", "nonfinite", "unbounded", "target_out_target", "reference_out_target"):
         assert getattr(parts, key) == getattr(whole, key), key
-    for key in ("eta_target", "eta_reference", "difference", "width", "kappa"):
-        assert getattr(parts, key) == pytest.approx(getattr(whole, key), rel=1e-3), key
+    for key in ("eta_target", "eta_reference", "difference", "width", "kappa"):  # movements by slopes of cells
+        assert getattr(parts, key) == pytest.approx(getattr(whole, key), rel=2e-2), key
 
 
 @pytest.mark.parametrize("part", [60, 1 << 16])

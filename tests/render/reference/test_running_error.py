@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from render.entry.execution import default_dtype
-from render.reference import running_error
+from render.reference import running_error, softmaxes
 from render.reference.local_error import Unit
 from render.reference.running_error import Movable, error_of
 from render.reference.shadow import ShadowMode
@@ -69,11 +69,11 @@ def test_softmax_in_parts_is_what_it_is_at_once(name: str, monkeypatch: pytest.M
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(3, 50, 40, dtype=torch.float64, generator=generator)
     x[:, :, 30:] = torch.where(torch.rand(3, 50, 10, generator=generator) < 0.5, -torch.inf, x[:, :, 30:])
-    error = x.abs().nan_to_num(posinf=0.0) * 2.0**-20
+    error = x.abs().nan_to_num(posinf=0.0) * 2.0**-8  # too large for one pass
     func = getattr(torch.ops.aten, name).default
     found = []
     for size in (1 << 20, 128):
-        monkeypatch.setattr(running_error, "CACHED", size)
+        monkeypatch.setattr(softmaxes, "CACHED", size)
         operation = Movable(func, (x, -1, False), {}, [error], default_dtype)
         found.append(error_of(operation, operation.run(), [torch.float32], Unit(native=True), False)[0])
     assert torch.equal(found[0], found[1])

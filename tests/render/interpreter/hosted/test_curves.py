@@ -104,3 +104,23 @@ def test_a_box_of_several_cells_is_open() -> None:
 def test_a_function_whose_derivative_is_not_known_has_no_table() -> None:
     formula: Formula = lambda n, x: n.call("lgamma", x)  # noqa: E731
     assert curves.curve_of("lgamma", formula, formula, FP32, load_profile("torch-cpu"), ()) is None
+
+
+@pytest.mark.parametrize("name", sorted(EXACT))
+def test_movements_are_those_of_the_steepest_point_of_a_cell(name: str) -> None:
+    formula = ATEN[name].formula
+    assert formula is not None
+    slopes = curves.slopes_of(formula, ())
+    x = np.concatenate([np.linspace(-6, 6, 60), [1e-3, -1e-7, 30.0, -9.0]]).astype(np.float32)
+    with mpmath.workdps(50):
+        exact = [[EXACT[name](mpmath.mpf(float(v)) * (1 + s * mpmath.mpf(2) ** -24)) for s in (-1, 0, 1)] for v in x]
+        away = np.array([float(max(abs(a - b), abs(c - b))) for a, b, c in exact])
+        value = np.array([float(b) for _, b, _ in exact])
+    assert slopes is not None
+    moved = curves.moved(x, value, slopes, (2.0**-24, 0.0, 0.0))
+    assert moved is not None
+    at = away > 0
+    assert (away[at] <= moved[at] * (1 + 2.0**-20)).all()
+    steep = at & (away > 0.1 * 2.0**-24 * np.abs(x))
+    assert (moved[steep] <= away[steep] * 1.15).all()
+    assert curves.moved(np.array([2.0**17], np.float32), np.ones(1), slopes, (2.0**-24, 0.0, 0.0)) is None
