@@ -379,12 +379,15 @@ def _late_imports(scope: PatchScope) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def cuda_on_cpu(profile: Profile | str | None = None) -> Iterator[None]:
-    """Redirects GPU devices to the CPU where there is no GPU; nests. `profile`: the device that the host is told of."""
+def cuda_on_cpu(profile: Profile | str | None = None) -> Iterator[bool]:
+    """Redirects GPU devices to the CPU where there is no GPU; nests. `profile`: the device that the host is told of.
+
+    Gives whether this scope is the one that redirects, and keeps torch's compiler out (`eager.uncompiled`).
+    """
     global _active
     with device.described(profile) as told, contextlib.nullcontext() if has_gpu() else listed(told.facts):
         if _active or has_gpu():
-            yield
+            yield False
             return
         _active += 1
         try:
@@ -398,6 +401,6 @@ def cuda_on_cpu(profile: Profile | str | None = None) -> Iterator[None]:
                 followed(_OfThread),
             ):
                 _patch(scope)
-                yield
+                yield True
         finally:
             _active -= 1

@@ -150,8 +150,9 @@ def _gluon(found: Patches, modules: tuple[Any, ...]) -> None:
 def _builtin(name: str, member: Function) -> Function:
     def __render_builtin__(*args: Any, **kwargs: Any) -> Any:
         name  # noqa: B018  (kept in the frame: an unsupported operation is named after it)
-        kwargs.pop("_generator", None)
-        kwargs.pop("_semantic", None)
+        if kwargs:
+            kwargs.pop("_generator", None)
+            kwargs.pop("_semantic", None)
         own = RunningLaunch.language
         return own.recipes.run(member, args, kwargs, own.semantic)
 

@@ -24,6 +24,8 @@ Function = Callable[..., Any]
 LIMIT = 1 << 14
 """Recipes from which on all are forgotten: no kernel has that many operations on different types and constants."""
 _NUMBERS = (int, bool, str, type(None))
+KIND = "_kind_of_type"
+"""Where a tensor keeps what its type is called in keys: results of a recipe are all of one type."""
 
 
 class _Unwritten(Exception):
@@ -90,6 +92,7 @@ class _Notes:
         result = self._slots.get(id(out.handle))
         if same is None and result is None:
             return None
+        out.__dict__[KIND] = _type(out.type)
         return WrittenCalls(self._operands, self._steps, same, result, out)
 
 
@@ -152,13 +155,14 @@ def _key(member: Function, args: tuple[Any, ...], kwargs: dict[str, Any], tensor
     Tensors count by their type, and by which of them share a handle.
     """
     parts: list[Any] = [member]
+    tensor = core.tensor
     for a in args:
-        part = _tensor(a, tensors) if type(a) is core.tensor else _plain(a)
+        part = _tensor(a, tensors) if type(a) is tensor else _plain(a)
         if part is None:
             return None
         parts.append(part)
     for word, a in kwargs.items():
-        part = _tensor(a, tensors) if type(a) is core.tensor else _plain(a)
+        part = _tensor(a, tensors) if type(a) is tensor else _plain(a)
         if part is None:
             return None
         parts += (word, part)
@@ -166,7 +170,8 @@ def _key(member: Function, args: tuple[Any, ...], kwargs: dict[str, Any], tensor
 
 
 def _tensor(t: Any, tensors: list[Any]) -> Any:
-    handle, same = t.handle, -1
+    own, same = t.__dict__, -1
+    handle = own["handle"]
     if type(handle) is not Handle:
         return None
     for i, other in enumerate(tensors):
@@ -174,7 +179,9 @@ def _tensor(t: Any, tensors: list[Any]) -> Any:
             same = i if other is t else ~i - 1
             break
     tensors.append(t)
-    kind = _type(t.type)
+    kind = own.get(KIND)
+    if kind is None:
+        kind = own[KIND] = _type(own["type"])
     return None if kind is None else (kind, same)
 
 

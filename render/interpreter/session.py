@@ -232,9 +232,8 @@ class Session:
             stack.enter_context(using(self.threads))
             scope = stack.enter_context(PatchScope())
             self._told = stack.enter_context(described(self.profile))
-            if self.redirect:
-                stack.enter_context(cuda_on_cpu())
-            if not self.compiling:
+            eager = stack.enter_context(cuda_on_cpu()) if self.redirect else False
+            if not self.compiling and not eager:
                 stack.enter_context(uncompiled())
             self._patch_kernels(scope)
             patch_autotuner(scope, self)

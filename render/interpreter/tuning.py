@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from render.interpreter.scope import PatchScope
+from render.interpreter.scope import Names, PatchScope
 
 if TYPE_CHECKING:
     from render.interpreter.session import Session
@@ -160,12 +159,19 @@ def silence_profiler(scope: PatchScope) -> None:
     if not hasattr(knobs, "proton"):
         return
     scope.set(type(knobs.proton), "disable", True)  # the knob itself would write the environment
-    with contextlib.suppress(ImportError):  # of builds without it
-        from triton._C.libproton import proton
+    for proton, silent in _counters():
+        scope.update(proton, silent)
 
-        for name in vars(proton):
-            if name.startswith(("activate", "deactivate", "finalize")):
-                scope.set(proton, name, lambda *args, **kwargs: None)
+
+@cache
+def _counters() -> tuple[tuple[Any, Names], ...]:
+    """The profiler's module, if the build has it, and what stands in place of its functions."""
+    try:
+        from triton._C.libproton import proton
+    except ImportError:
+        return ()
+    asked = [name for name in vars(proton) if name.startswith(("activate", "deactivate", "finalize"))]
+    return ((proton, Names(dict.fromkeys(asked, lambda *args, **kwargs: None))),)
 
 
 def skip_benchmarks(scope: PatchScope, note: Callable[[str], None]) -> None:

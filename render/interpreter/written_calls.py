@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any
 
 from triton.language import core
@@ -39,6 +40,21 @@ class WrittenCalls:
         self._same, self._result = same, result
         self._derived = {name: value for name, value in vars(like).items() if name != "handle"}
         self._played = 0
+        # What each call is given stands in one list: operands, what the calls give, and constants.
+        self._rest: list[Any] = [None] * len(steps)
+        self._fetched = [self._fetch(operands + i, step) for i, step in enumerate(steps)]
+
+    def _fetch(self, place: int, step: Step) -> tuple[int, str, Callable[[list[Any]], Any] | None, Step]:
+        """Where the result of a call goes, its method, and how its arguments are read (None: none, or not that way)."""
+        name, args, named = step
+        if named or len(args) < 2 or any(type(a) is Listed for a in args):
+            return place, name, None, step
+        places = [a if type(a) is Slot else self._constant(a) for a in args]
+        return place, name, itemgetter(*places), step
+
+    def _constant(self, value: Any) -> int:
+        self._rest.append(value)
+        return self._operands + len(self._rest) - 1
 
     def _tensor(self, handle: Any) -> Any:
         """A tensor's constructor works out from the type what is the same each time."""
@@ -51,13 +67,14 @@ class WrittenCalls:
         """The operation on the handles of these tensors."""
         self._played += 1
         handles = [t.handle for t in tensors]
-        for name, args, named in self._steps:
-            given = [handles[a] if type(a) is Slot else list(a) if type(a) is Listed else a for a in args]
-            if named:
-                words = {k: _given(a, handles) for k, a in named.items()}
-                handles.append(getattr(builder, name)(*given, **words))
-            else:
-                handles.append(getattr(builder, name)(*given))
+        handles += self._rest
+        for place, name, fetch, (_, args, named) in self._fetched:
+            if fetch is not None:
+                handles[place] = getattr(builder, name)(*fetch(handles))
+                continue
+            given = [_given(a, handles) for a in args]
+            words = {k: _given(a, handles) for k, a in named.items()} if named else {}
+            handles[place] = getattr(builder, name)(*given, **words)
         if self._same is not None:
             return tensors[self._same]
         assert self._result is not None
