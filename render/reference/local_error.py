@@ -34,6 +34,7 @@ from render.reference import passes
 TORCH_FORMATS = FORMAT_OF
 EXACT_OPS = of_form(Form.MADE, Form.MOVE, Form.ORDER, Form.EXACT)
 ARITHMETIC = of_form(Form.ARITHMETIC)
+SUMS = frozenset(["add", "sub", "rsub"])
 FACTORS = frozenset(["prod"])
 """Products of elements: of each of them linear, which move together as magnitudes do."""
 FUNCTIONS = of_form(Form.FUNCTION) - FACTORS
@@ -147,6 +148,20 @@ def local_error(
         floor = floor * (1 + STEP_ROUNDINGS) if ATEN[name].stepwise else floor
         floor = floor + (TERM_FACTOR * unit.inner(dtype) + lost) * TERMS[name](*args, **kwargs)
     return values.abs().mul_(u).add_(floor)
+
+
+def counts(op: Any, values: list[Any], dtypes: list[Any]) -> bool:
+    """Whether `op` (`Movable`) counts, as steps of an optimiser do: one sum or product of exact whole numbers, all of
+    which its type holds. Nothing is rounded."""
+    if op.name not in SUMS | {"mul", "square"} or op.kwargs or len(values) != 1 or values[0].numel() != 1:
+        return False
+    fmt = TORCH_FORMATS.get(dtypes[0])
+    most = 2.0 ** min(fmt.p, 53) if fmt is not None else 0.0
+    numbers = [*op.leaves, *values]
+    if not all(isinstance(x, (int, float)) or (isinstance(x, torch.Tensor) and x.numel() == 1) for x in numbers):
+        return False
+    exact = all(float(e) == 0 for e in op.errors.values())
+    return exact and all(float(x).is_integer() and abs(float(x)) <= most for x in numbers)
 
 
 def sum_rates(

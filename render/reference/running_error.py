@@ -157,7 +157,7 @@ def error_of(
     elif op.name in distances.DISTANCES:
         total = {i: distances.error(op, values[i], dtypes[i], unit) for i in floats}
     elif op.name in _ELEMENTWISE and not op.adds:
-        total = _elementwise(op, values, floats, dtypes, unit)
+        total = {} if noise.counts(op, values, dtypes) else _elementwise(op, values, floats, dtypes, unit)
     elif op.accumulates:
         total = _accumulated(op, values, floats, dtypes, unit)
     else:
@@ -229,7 +229,7 @@ def _elementwise(op: Movable, values: list[Any], floats: list[int], dtypes: list
 
 def _at_once(op: Movable, values: list[Any], dtypes: list[Any], unit: noise.Unit) -> torch.Tensor | None:
     """Moved and own error of a product or sum of two, or of one and a number, in one pass; None for others."""
-    if (op.name != "mul" and op.name not in _SUMS) or len(op.args) != 2 or op.kwargs or op.func._schema.is_mutable:
+    if (op.name != "mul" and op.name not in noise.SUMS) or len(op.args) != 2 or op.kwargs or op.func._schema.is_mutable:
         return None
     (value,) = values
     operands = [x if _is_float(x) else float(x) for x in op.args if _is_float(x) or isinstance(x, (int, float))]
@@ -264,13 +264,13 @@ def _direct(op: Movable, values: list[Any]) -> Errors | None:
         return {0: moved} if bool(moved.sum().isfinite()) and bool(kept.sum().isfinite()) else None
     if op.name in _MOVES and not any(str(a.type) in ("number", "float", "Optional[number]") for a in schema.arguments):
         moved = op.run(lambda i, x: op.errors.get(i, torch.zeros_like(x)) if _is_float(x) else x)[0]
-    elif (op.name == "mul" or op.name in _SUMS) and len(op.args) == 2 and not op.kwargs:
+    elif (op.name == "mul" or op.name in noise.SUMS) and len(op.args) == 2 and not op.kwargs:
         (a, b), (e, f) = op.args, (op.errors.get(i, 0.0) for i in (0, 1))
         if not all(_is_float(x) or isinstance(x, (int, float)) for x in (a, b)):
             return None
         moved = torch.as_tensor(abs(b) * e + abs(a) * f if op.name == "mul" else e + f, dtype=F64)
         moved = moved if moved.shape == values[0].shape else moved.expand(values[0].shape)
-        if op.name in _SUMS and bool(moved.sum().isfinite()) and bool(values[0].isinf().any()):
+        if op.name in noise.SUMS and bool(moved.sum().isfinite()) and bool(values[0].isinf().any()):
             return _beside_infinities(values[0], (a, b), moved)
     else:
         return None
@@ -306,7 +306,6 @@ _EXTREMES = {"amax": 1.0, "amin": -1.0}
 _CONVEX = frozenset(["exp", "exp2"])
 """Increasing functions that upward errors move further than downward ones."""
 _MOVES = of_form(Form.MOVE)
-_SUMS = frozenset(["add", "sub", "rsub"])
 
 
 def _has_poles(name: str) -> bool:

@@ -167,3 +167,39 @@ def test_a_product_rounds_once_for_each_factor() -> None:
         y = x.clone().prod(-1)
     assert (mode.error(y) >= 7 * 2.0**-24 * mode.value(y).abs()).all()
     assert (mode.error(y) <= 2 * 10 * 2.0**-24 * mode.value(y).abs()).all()
+
+
+STEPPED = {
+    "adam": lambda p: torch.optim.Adam([p], 1e-2),
+    "amsgrad": lambda p: torch.optim.AdamW([p], 1e-2, amsgrad=True),
+    "nadam": lambda p: torch.optim.NAdam([p], 1e-2),
+    "adamax": lambda p: torch.optim.Adamax([p], 1e-2),
+    "adagrad": lambda p: torch.optim.Adagrad([p], 1e-1),
+}
+
+
+@pytest.mark.parametrize("kind", STEPPED)
+def test_a_counter_that_leaves_torch_is_exact(kind: str) -> None:
+    """An optimiser reads its step, 2.0, as a number; the square's exponent in the loss is another 2.0."""
+    rng = torch.Generator().manual_seed(0)
+    x, start = torch.randn(30, 8, generator=rng), torch.randn(6, 8, generator=rng)
+    with ShadowMode(Unit(native=False)) as mode:
+        p = start.clone().requires_grad_()
+        stepped = STEPPED[kind](p)
+        for _ in range(4):
+            stepped.zero_grad()
+            ((x @ p.T) ** 2).mean().backward()
+            stepped.step()
+    off = mode.shadows.error_of(p)
+    assert not mode.estimated and off is not None and float(off.max()) < 1e-7
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("more", [0.5, 1.0])
+def test_counting_is_exact_up_to_the_last_whole_number_that_the_type_holds(dtype: torch.dtype, more: float) -> None:
+    last = torch.tensor(2.0 ** (24 if dtype == torch.float32 else 8), dtype=dtype)
+    for start, exact in ((last - 1, more == 1.0), (last, False)):
+        with ShadowMode(Unit(native=True)) as mode:
+            found = start.clone().add_(more)
+        off = mode.shadows.error_of(found)
+        assert exact == (off is None or not off.any())
