@@ -185,7 +185,7 @@ def _listed(numbers: LeftNumbers, values: Any, tensor: torch.Tensor, known: Enve
     if not tensor.is_floating_point():
         numbers.branch("integers that rounding leaves open")
         return values
-    numbers.begin()
+    numbers.begin(Carried.NUMBER)
     numbers.goes(Ends(0.0, 1.0, known.taints), None, Carried.NUMBER, sys._getframe(2))
     wide = known.lo.shape == tuple(tensor.shape)
 

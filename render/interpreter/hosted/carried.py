@@ -85,6 +85,8 @@ SHOWING = frozenset([
 ])  # fmt: skip
 """Their results hold nothing of what they are given, or only a test that fails by it."""
 TEXTS = frozenset(["str", "repr", "format", "hex", "dumps", "join", "ascii"])
+PUTTING = frozenset(["append", "extend", "insert", "setdefault", "update"])
+"""Methods by which a container gets something more."""
 SHAPES = frozenset([
     "shape", "dtype", "ndim", "size", "device", "itemsize", "nbytes", "strides", "flags", "__class__", "__name__",
     "is_cuda", "layout",

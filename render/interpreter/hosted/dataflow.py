@@ -11,34 +11,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
-from copy import deepcopy
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any
 
-from render.interpreter.hosted.carried import (
-    CARRYING,
-    KEPT,
-    NUMERIC,
-    SEEN,
-    SHAPES,
-    SHOWING,
-    TEXTS,
-    Carried,
-    Entering,
-    any_of,
-)
-from render.interpreter.hosted.reading import called, root_of, takers, tells_float
+from render.interpreter.hosted.carried import SHOWING, Carried, any_of
+from render.interpreter.hosted.kinds import Kinds
+from render.interpreter.hosted.reading import called
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-_ROUNDS = (ast.FloorDiv, ast.Mod)
-_DEPTH, _TURNS = 3, 100
+_TURNS = 100
 _State = tuple[dict[str, Any], set[str], dict[str, Any], Any]
-_Part = tuple[ast.AST, Any, bool]
-"""A name, what it carries, and whether it is a tensor."""
-
-Entered = Callable[[ast.Call], tuple[ast.AST, bool] | None]
-"""A function of the user's that a call enters, and whether its first parameter is not among the arguments."""
 
 
 @dataclass
@@ -50,25 +32,10 @@ class _Ends:
 
 
 @dataclass
-class Flow:
-    """Through one function. `thing`: the object that an expression names now, None where nobody knows."""
+class Flow(Kinds):
+    """Through the statements of one function."""
 
-    scope: ast.AST
-    sources: dict[int, Carried]
-    """Of expressions by id."""
-    thing: Callable[[ast.AST], Any]
-    entered: Entered
-    is_tensor: Callable[[Any], bool]
-    names: dict[str, Carried] = field(default_factory=dict)
-    attributes: dict[str, Carried] = field(default_factory=dict)
-    tensors: set[str] = field(default_factory=set)
-    depth: int = 0
-    decides: dict[int, ast.AST] = field(default_factory=dict)
-    """Where the program goes on by its value."""
-    returns: Carried = Carried.NONE
-    _within: dict[int, Entering] = field(default_factory=dict)
     _ends: _Ends = field(default_factory=lambda: _Ends([], []))
-    _ordered: bool = False
 
     def _state(self) -> _State:
         return dict(self.names), set(self.tensors), dict(self.attributes), self.returns
@@ -108,10 +75,11 @@ class Flow:
             self.returns = self.returns.either(self.kind(self.scope.body))
         return self
 
-    # --- statements ---
-
     def _statement(self, node: ast.AST) -> None:
-        if isinstance(node, ast.Assert | ast.Raise | ast.Import | ast.ImportFrom | ast.Global | ast.Nonlocal):
+        if isinstance(node, ast.Import | ast.ImportFrom | ast.Global | ast.Nonlocal):
+            return
+        if isinstance(node, ast.Assert | ast.Raise):
+            self._ending(node)
             return
         method = getattr(self, f"_{type(node).__name__.lower()}", None)
         if method is not None:
@@ -123,13 +91,27 @@ class Flow:
         for child in ast.iter_child_nodes(node):
             self._statement(child)
 
+    def _ending(self, node: ast.Assert | ast.Raise) -> None:
+        """What only ends the program decides nothing else; functions written there may."""
+        told = node.test if isinstance(node, ast.Assert) else node.exc
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Lambda):
+                self.kind(inner)
+        before = dict(self.decides)
+        if told is not None and self.kind(told) > Carried.TEXT and isinstance(node, ast.Raise):
+            self._lost(node)  # whoever catches it
+        self.decides = before
+
     def _block(self, nodes: Iterable[ast.AST]) -> None:
         for node in nodes:
             self._statement(node)
 
     def _functiondef(self, node: Any) -> None:
         outer, self.returns = self.returns, Carried.NONE
+        before, self.returned = self.returned, []
         self._block(node.body)  # its names are those of the function around it
+        self.functions[node.name] = self.given_back()
+        self.returned = [*before, *(known for known in self.returned if known not in before)]
         self.names[node.name] = self.returns.either(self.names.get(node.name, Carried.NONE))
         self.returns = self.returns.either(outer)
 
@@ -144,43 +126,9 @@ class Flow:
 
     def _augassign(self, node: ast.AugAssign) -> None:
         kind = self._met(node, [self.kind(node.target), self.kind(node.value)], node.op)
+        if kind.blind and self.tensor(node.target):
+            self._lost(node)
         self._put(node.target, kind, self.tensor(node.value))
-
-    def _parted(self, target: ast.AST, value: ast.expr) -> list[_Part]:
-        """What each name gets of a value, whose parts are all read before any of them is put."""
-        several = isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List)
-        elements = [*target.elts, *value.elts] if several else []  # type: ignore[attr-defined]
-        if several and not any(isinstance(e, ast.Starred) for e in elements):
-            pairs = zip(target.elts, value.elts, strict=False)  # type: ignore[attr-defined]
-            return [part for t, v in pairs for part in self._parted(t, v)]
-        return [(target, self.kind(value), self.tensor(value))]
-
-    def _given(self, parts: Iterable[_Part]) -> None:
-        for part in parts:
-            self._put(*part)
-
-    def _put(self, target: ast.AST, kind: Carried, tensor: bool) -> None:
-        if isinstance(target, ast.Name):
-            new = Carried.NONE if tensor else kind
-            self.names[target.id] = new if self._ordered else new.either(self.names.get(target.id, new))
-            (self.tensors.add if tensor and not self.names[target.id] else self.tensors.discard)(target.id)
-        elif isinstance(target, ast.Attribute):
-            self.attributes[target.attr] = kind.either(self.attributes.get(target.attr, Carried.NONE))
-        elif isinstance(target, ast.Subscript):
-            self.kind(target)
-            if not self.tensor(target.value):
-                self._more(target.value, kind)
-        elif isinstance(target, ast.Starred):
-            self._put(target.value, kind, tensor)
-        elif isinstance(target, ast.Tuple | ast.List):
-            for t in target.elts:
-                self._put(t, kind, tensor)
-
-    def _more(self, held: ast.AST, kind: Carried) -> None:
-        """A container holds it, too."""
-        if isinstance(held, ast.Name):
-            kind = kind.either(self.names.get(held.id, Carried.NONE))
-        self._put(held, kind, False)
 
     def _for(self, node: ast.For) -> None:
         def turn() -> None:
@@ -188,18 +136,6 @@ class Flow:
             self._block(node.body)
 
         self._again(turn, node.orelse)
-
-    def _taken(self, target: ast.AST, turns: ast.expr) -> None:
-        """What one turn gives to its names, each its own of several that go along with each other."""
-        along = turns.args if isinstance(turns, ast.Call) else []
-        parts, name = target.elts if isinstance(target, ast.Tuple) else [], called(getattr(turns, "func", turns))
-        if len(parts) == 2 and name == "enumerate" and len(along) == 1:
-            self._put(parts[0], Carried.NONE, False)
-            self._taken(parts[1], along[0])
-        elif len(parts) == len(along) > 0 and name == "zip" and not any(isinstance(a, ast.Starred) for a in along):
-            self._given([(part, self.kind(one), self.tensor(one)) for part, one in zip(parts, along, strict=True)])
-        else:
-            self._put(target, self.kind(turns), self.tensor(turns))
 
     def _again(self, turn: Callable[[], None], otherwise: Iterable[ast.AST]) -> None:
         outer, self._ends = self._ends, _Ends([], [])
@@ -268,233 +204,25 @@ class Flow:
 
     def _match(self, node: ast.Match) -> None:
         self._asked(node.subject)
+        if self.kind(node.subject):
+            self._lost(node)  # its patterns may bind it
         for case in node.cases:
             self._block(case.body)
 
     def _return(self, node: ast.Return | ast.Yield) -> Carried:
         if node.value is not None:
             kind = self.kind(node.value)
+            parts = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+            plain = not any(isinstance(x, ast.Starred) for x in parts)
+            kinds = [Carried.NONE if self.tensor(x) else self.kind(x) for x in parts] if plain else []
+            self.returned = [*(known for known in self.returned if known != kinds), kinds]
             self.returns = self.returns.either(Carried.NONE if self.tensor(node.value) else kind)
         return Carried.NONE
 
-    _yield = _yieldfrom = _return
-
-    def _asked(self, test: ast.expr) -> None:
-        """The truth of an expression."""
-        if self.kind(test).blind:
-            self.decides[id(test)] = test
-
-    # --- expressions ---
-
-    def kind(self, node: ast.AST) -> Carried:
-        if id(node) in self.sources:
-            for child in ast.iter_child_nodes(node):
-                self.kind(child)
-            return self.sources[id(node)]
-        method = getattr(self, f"_{type(node).__name__.lower()}", None)
-        if method is not None:
-            found: Carried = method(node)
-            return found
-        return max(self._parts(node), default=Carried.NONE)
-
-    def _parts(self, node: ast.AST) -> list[Carried]:
-        return [self.kind(child) for child in ast.iter_child_nodes(node)]
-
-    def _list(self, node: ast.expr) -> Carried:
-        return any_of(
-            self._parts(node)[: -1 if isinstance(node, ast.List | ast.Tuple) else None]
-        )  # without its context
-
-    _tuple = _set = _dict = _list
-
-    def _name(self, node: ast.Name) -> Carried:
-        return Carried.NONE if node.id in self.tensors else self.names.get(node.id, Carried.NONE)
-
-    def _attribute(self, node: ast.Attribute) -> Carried:
-        own = self.kind(node.value)
-        return max(Carried.NONE if node.attr in SHAPES else own, self.attributes.get(node.attr, Carried.NONE))
-
-    def _binop(self, node: ast.BinOp) -> Carried:
-        if isinstance(node.op, ast.Mod) and isinstance(node.left, ast.Constant) and isinstance(node.left.value, str):
-            return Carried.TEXT if self.kind(node.right) else Carried.NONE
-        kinds = [self.kind(node.left), self.kind(node.right)]
-        if self.tensor(node.left) or self.tensor(node.right):
-            return Carried.NONE
-        return self._met(node, kinds, node.op)
-
-    def _met(self, node: ast.AST, kinds: list[Carried], op: ast.operator) -> Carried:
-        found = max(kinds)
-        exact = found is Carried.FLOAT and isinstance(op, ast.Mod)  # one of its own, looked for by its value
-        if isinstance(op, _ROUNDS) and found.blind and not exact:
-            self.decides[id(node)] = node
+    def _yielded(self, node: ast.Yield) -> Carried:
+        found = self._return(node)
+        if self.returns:
+            self._lost(node)  # whoever asks for the next one
         return found
 
-    def _unaryop(self, node: ast.UnaryOp) -> Carried:
-        if isinstance(node.op, ast.Not):
-            self._asked(node.operand)
-            return Carried.NONE
-        return self.kind(node.operand)
-
-    def _boolop(self, node: ast.BoolOp) -> Carried:
-        for value in node.values:
-            self._asked(value)
-        return any_of(map(self.kind, node.values))
-
-    def _compare(self, node: ast.Compare) -> Carried:
-        kinds = [self.kind(x) for x in (node.left, *node.comparators)]
-        tensor = any(self.tensor(x) for x in (node.left, *node.comparators))
-        if not tensor and max(kinds).blind and not all(isinstance(op, ast.Is | ast.IsNot) for op in node.ops):
-            self.decides[id(node)] = node
-        return Carried.NONE
-
-    def _ifexp(self, node: ast.IfExp) -> Carried:
-        self._asked(node.test)
-        return self.kind(node.body).either(self.kind(node.orelse))
-
-    def _subscript(self, node: ast.Subscript) -> Carried:
-        if self.kind(node.slice).blind:
-            self.decides[id(node)] = node
-        return self.kind(node.value)
-
-    def _joinedstr(self, node: ast.JoinedStr) -> Carried:
-        return Carried.TEXT if max(self._parts(node), default=Carried.NONE) else Carried.NONE
-
-    def _lambda(self, node: ast.Lambda) -> Carried:
-        return self.kind(node.body)
-
-    def _namedexpr(self, node: ast.NamedExpr) -> Carried:
-        kind = self.kind(node.value)
-        self._put(node.target, kind, self.tensor(node.value))
-        return kind
-
-    def _comprehension(self, node: ast.comprehension) -> Carried:
-        self._taken(node.target, node.iter)
-        for test in node.ifs:
-            self._asked(test)
-        return Carried.NONE
-
-    def _looped(self, node: Any) -> Carried:
-        targets = [n.id for turn in node.generators for n in ast.walk(turn.target) if isinstance(n, ast.Name)]
-        outer = {name: (self.names.get(name), name in self.tensors) for name in targets}
-        for turn in node.generators:
-            self.kind(turn)
-        parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
-        found = any_of(map(self.kind, parts))
-        for name, (kind, tensor) in outer.items():  # names of its own: those outside are what they were
-            self.names.pop(name, None)
-            self.names |= {} if kind is None else {name: kind}
-            (self.tensors.add if tensor else self.tensors.discard)(name)
-        return found
-
-    _listcomp = _setcomp = _generatorexp = _dictcomp = _looped
-
-    def _call(self, node: ast.Call) -> Carried:
-        own = self.kind(node.func.value) if isinstance(node.func, ast.Attribute) else Carried.NONE
-        arguments: list[ast.expr] = [*node.args, *(k.value for k in node.keywords)]
-        kinds = [self.kind(a) for a in arguments]
-        given = max(kinds, default=Carried.NONE)
-        name = called(node.func)
-        if not (own or given) or name in SHOWING:
-            return self.kind(node.func) if not isinstance(node.func, ast.Attribute) else Carried.NONE
-        if name == "float" and given is Carried.TEXT:
-            self.decides[id(node)] = node
-        if name == "float":
-            return Carried.FLOAT
-        if name in TEXTS or max(own, given) is Carried.TEXT:
-            return Carried.TEXT
-        if name not in NUMERIC:  # which may give back any of them
-            own = given = any_of([*kinds, *([own] if own else [])])
-        return self._of(node, name, own, given)
-
-    def _of(self, node: ast.Call, name: str, own: Carried, given: Carried) -> Carried:
-        """Of a call that gets what left, or is one of its methods."""
-        if isinstance(node.func, ast.Attribute) and self.tensor(node.func.value):
-            return Carried.NONE
-        package = self._package(node.func)
-        if isinstance(node.func, ast.Subscript) or package in ("torch", "F", "tl"):  # a launch
-            return Carried.NONE
-        inner = (node.func, False) if isinstance(node.func, ast.Lambda) else self.entered(node)
-        if inner is not None:
-            return self._inside(node, *inner)
-        kind = max(own, given)
-        if kind.sees and package in ("np", "numpy", "scipy"):  # which take it as a plain one
-            kind = Carried.FLOAT
-        if name in CARRYING:
-            if name in ("append", "extend", "insert", "setdefault", "update") and isinstance(node.func, ast.Attribute):
-                self._more(node.func.value, given)
-            if name == "astype" and not tells_float(node):
-                self.decides[id(node)] = node
-            return kind if not kind.sees or name in KEPT else Carried.FLOAT
-        if kind.blind or name not in SEEN:
-            self.decides[id(node)] = node
-        return kind
-
-    def _package(self, function: ast.AST) -> str:
-        """Where a function comes from: the package of what its name leads to, as far as that is known."""
-        root = function
-        while isinstance(root, ast.Attribute | ast.Call | ast.Subscript):
-            root = root.func if isinstance(root, ast.Call) else root.value
-        found = self.thing(root)
-        if isinstance(found, ModuleType):
-            return found.__name__.split(".")[0]
-        if found is not None and root is function:
-            return str(getattr(found, "__module__", None) or type(found).__module__).split(".")[0]
-        return root_of(function)
-
-    def _inside(self, node: ast.Call, function: ast.AST, bound: bool) -> Carried:
-        kinds, tensors = self._handed(node, function.args, bound)  # type: ignore[attr-defined]
-        running = self._within.get(id(function))
-        if running is not None:  # it calls itself, and is read again with this
-            running.join(kinds, tensors)
-            return running.returns
-        if self.depth >= _DEPTH:
-            self.decides[id(node)] = node
-            return Carried.FLOAT
-        running, before = Entering(kinds, tensors), None
-        self._within[id(function)] = running
-        while running != before:
-            before = deepcopy(running)
-            inner = Flow(
-                function, {}, lambda _: None, self.entered, self.is_tensor, dict(running.kinds), self.attributes,
-                set(running.tensors), self.depth + 1,
-            )  # fmt: skip
-            inner._within = self._within
-            running.returns = max(running.returns, inner.run().returns)
-            self.decides.update(inner.decides)
-        del self._within[id(function)]
-        return max(running.returns, self.kind(node.func) if isinstance(node.func, ast.Name) else Carried.NONE)
-
-    def _handed(self, node: ast.Call, parameters: ast.arguments, bound: bool) -> tuple[dict[str, Carried], set[str]]:
-        """What the parameters of a function carry, and which are tensors."""
-        places = [a.arg for a in (*parameters.posonlyargs, *parameters.args)][int(bound) :]
-        rest = max((self.kind(x) for x in (*node.args, *(k.value for k in node.keywords))), default=Carried.NONE)
-        if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
-            return dict.fromkeys([*places, *(a.arg for a in parameters.kwonlyargs), *takers(parameters)], rest), set()
-        given = [*zip(places, node.args, strict=False), *((k.arg or "", k.value) for k in node.keywords)]
-        kinds = {name: self.kind(x) for name, x in given} | dict.fromkeys(takers(parameters), rest)
-        return kinds, {name for name, x in given if self.tensor(x)}
-
-    # --- tensors ---
-
-    def tensor(self, node: ast.AST) -> bool:
-        """Whether an expression is a tensor, which is followed by itself."""
-        if isinstance(node, ast.Name):
-            return node.id in self.tensors or (node.id not in self.names and self.is_tensor(self.thing(node)))
-        if isinstance(node, ast.BinOp):
-            return self.tensor(node.left) or self.tensor(node.right)
-        if isinstance(node, ast.UnaryOp):
-            return self.tensor(node.operand)
-        if isinstance(node, ast.Subscript | ast.Starred):
-            return self.tensor(node.value)
-        if isinstance(node, ast.Attribute):
-            return node.attr not in SHAPES and (self.tensor(node.value) or self.is_tensor(self.thing(node)))
-        if isinstance(node, ast.Tuple | ast.List):
-            return bool(node.elts) and all(self.tensor(x) for x in node.elts)
-        if isinstance(node, ast.Call):
-            name = called(node.func)
-            if name in ("item", "tolist", "numpy", "size", "dim", "numel", "stride"):
-                return False
-            if isinstance(node.func, ast.Attribute) and self.tensor(node.func.value):
-                return True
-            return root_of(node.func) in ("torch", "F") and name not in ("allclose", "equal", "is_tensor", "numel")
-        return False
+    _yield = _yieldfrom = _yielded

@@ -95,17 +95,35 @@ class UnseenDecisions:
 
     def by(self, ends: Ends, value: float | None, kind: Carried, frame: FrameType) -> str | None:
         """What they decide by it, in words; None where it is nothing. `value`: None for an array."""
+        parts: list[Carried] = []
         for frame_, nodes in self._users(frame):
             if not nodes:
                 return "its source cannot be read"
-            flow = self._flow(frame_, nodes, kind)
+            flow = self._flow(frame_, nodes, kind, parts)
             for node in flow.decides.values():
                 if value is None or not self._alike(node, ends, value, frame_, nodes):
                     return f"`{' '.join(ast.unparse(node).split())[:60]}`"
-            kind = flow.returns
+            kind, parts = _returned(flow, frame_, nodes)
             if not kind:
                 return None
         return None
+
+    def confines(self, kind: Carried, frame: FrameType) -> bool:
+        """Whether all that they do with what leaves is read, and none of it makes a float that torch gets unknown."""
+        below: FrameType | None = None
+        parts: list[Carried] = []
+        users = list(self._users(frame))
+        files = {frame_.f_code.co_filename for frame_, _ in users}
+        for frame_, nodes in users:
+            if not nodes or (below is not None and below.f_back is not frame_):
+                return False  # a library between the two has it
+            flow = self._flow(frame_, nodes, kind, parts)
+            if flow.escapes or (any(flow.attributes.values()) and len(files) > 1):
+                return False  # attributes are read in the function's own file
+            (kind, parts), below = _returned(flow, frame_, nodes), frame_
+            if not kind:
+                return True
+        return below is not None
 
     def gets(self, frame: FrameType) -> bool:
         """Whether any of them gets what leaves."""
@@ -127,41 +145,54 @@ class UnseenDecisions:
                 return
             frame = frame.f_back
 
-    def _flow(self, frame: FrameType, nodes: tuple[ast.AST, ...], kind: Carried) -> Flow:
+    def _flow(self, frame: FrameType, nodes: tuple[ast.AST, ...], kind: Carried, parts: list[Carried]) -> Flow:
         tensors = frozenset(k for k, v in frame.f_locals.items() if isinstance(v, torch.Tensor))
-        key = frame.f_code, frame.f_lasti, kind, tensors
+        key = frame.f_code, frame.f_lasti, kind, tuple(parts), tensors
         if key not in self._flows:
             tree = tree_of(frame.f_code.co_filename)
             assert tree is not None
-            self._flows[key] = self._through(frame, tree, function_of(tree, nodes[0]), {id(n): kind for n in nodes})
+            scope = function_of(tree, nodes[0])
+            self._flows[key] = self._through(frame, tree, scope, dict.fromkeys(map(id, nodes), kind), parts)
         return self._flows[key]
 
-    def _through(self, frame: FrameType, tree: ast.Module, scope: ast.AST, sources: dict[int, Carried]) -> Flow:
+    def _through(
+        self,
+        frame: FrameType,
+        tree: ast.Module,
+        scope: ast.AST,
+        sources: dict[int, Carried],
+        parts: list[Carried],
+    ) -> Flow:
         def thing(node: ast.AST) -> Any:
             return _thing(node, frame)
 
+        trees = [tree]
+
         def entered(call: ast.Call) -> tuple[ast.AST, bool] | None:
-            return self._entered(thing(call.func), call)
+            return self._entered(thing(call.func), call, trees)
 
         def is_tensor(x: Any) -> bool:
             return isinstance(x, torch.Tensor)
 
-        flow = Flow(scope, sources, thing, entered, is_tensor).run()
+        flow = Flow(scope, sources, thing, entered, is_tensor, parts=dict.fromkeys(sources, parts)).run()
         if flow.attributes and any(flow.attributes.values()):
-            self._by_attribute(flow, tree, scope)
+            self._by_attribute(flow, trees, scope)
         return flow
 
-    def _by_attribute(self, flow: Flow, tree: ast.Module, scope: ast.AST) -> None:
-        """What other functions of the file do with what this one stored in attributes."""
-        for other in ast.walk(tree):
-            if other is scope or not isinstance(other, ast.FunctionDef):
+    def _by_attribute(self, flow: Flow, trees: list[ast.Module], scope: ast.AST) -> None:
+        """What other functions of the files do with what this one stored in attributes."""
+        for other in (part for tree in dict.fromkeys(trees) for part in _parts(tree)):
+            if other is scope:
                 continue
             read = {n.attr for n in ast.walk(other) if isinstance(n, ast.Attribute)}
             if any(flow.attributes.get(name) for name in read):
                 inner = Flow(other, {}, lambda _: None, flow.entered, flow.is_tensor, {}, dict(flow.attributes)).run()
                 flow.decides.update(inner.decides)
+                flow.escapes.update(inner.escapes)
+                if inner.returns:
+                    flow.escapes[id(other)] = other  # to whoever calls it
 
-    def _entered(self, function: Any, call: ast.Call) -> tuple[ast.AST, bool] | None:
+    def _entered(self, function: Any, call: ast.Call, trees: list[ast.Module]) -> tuple[ast.AST, bool] | None:
         bound = False
         if isinstance(call.func, ast.Attribute) and call.func.attr == "apply":
             owner = getattr(function, "__self__", None)
@@ -182,10 +213,14 @@ class UnseenDecisions:
         for node in ast.walk(tree) if tree is not None else ():
             if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
                 if code.co_firstlineno in (node.lineno, *(d.lineno for d in node.decorator_list)):
-                    return node, bound
+                    break
             elif isinstance(node, ast.Lambda) and code.co_name == "<lambda>" and node.lineno == code.co_firstlineno:
-                return node, bound
-        return None
+                break
+        else:
+            return None
+        assert tree is not None
+        trees.append(tree)
+        return node, bound
 
     # --- what an open comparison gives ---
 
@@ -280,6 +315,24 @@ class _Value:
             return None
         ends = self._own.of(float(found))
         return found if ends is None else Number(float(found), ends, self._apart)
+
+
+def _returned(flow: Flow, frame: FrameType, nodes: tuple[ast.AST, ...]) -> tuple[Carried, list[Carried]]:
+    """What the function that runs, which may stand inside the one that was read, gives back, and the parts of that."""
+    if frame.f_code.co_name != "<lambda>":
+        return flow.returns, flow.given_back()
+    above, up = parents(flow.scope), nodes[0]
+    while id(up) in above and not isinstance(up, ast.Lambda):
+        up = above[id(up)]
+    return (flow.kind(up.body) if isinstance(up, ast.Lambda) else flow.returns), []
+
+
+@lru_cache(128)
+def _parts(tree: ast.Module) -> tuple[ast.AST, ...]:
+    """Its functions, and what stands in none."""
+    rest = [node for node in tree.body if not isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return *functions, ast.Module(rest, [])
 
 
 def _before(one: ast.expr, other: ast.expr) -> bool:

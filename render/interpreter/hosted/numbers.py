@@ -119,7 +119,8 @@ class LeftNumbers:
                 self.keep(value, ends)
                 self.taken = self.taken or not self.kept
             else:
-                self.note(value, ends)
+                self.keep(value, ends)
+                self.begin(Carried.NUMBER if self.kept else Carried.FLOAT)
             if not self.kept:
                 self.plain.add(value)
                 if not self.inside:
@@ -142,9 +143,9 @@ class LeftNumbers:
             ends = Ends(min(old.lo, ends.lo), max(old.hi, ends.hi), old.taint | ends.taint)
         self.known[value] = ends
 
-    def begin(self) -> None:
-        """The first one leaves: numbers that lie about now were not computed from it."""
-        if not self.suspect:
+    def begin(self, kind: Carried = Carried.ARRAY) -> None:
+        """The first one leaves to where nobody reads on: numbers that lie about now were not computed from it."""
+        if not self.suspect and not (kind is not Carried.ARRAY and self._unseen().confines(kind, sys._getframe(1))):
             self.suspect = True
             self._constants = frozenset(floats_before(self._frames()))
 
@@ -168,13 +169,16 @@ class LeftNumbers:
     def goes(self, ends: Ends, value: float | None, kind: Carried, frame: FrameType) -> None:
         """What left without seeing what is decided by it may decide something in the functions that run: a plain float
         (of some `value`), an array (None), or a number that is made one of these."""
+        found = self._unseen().by(ends, value, kind, frame)
+        if found is not None:
+            self.branch(f"{found} on a value that rounding leaves open")
+
+    def _unseen(self) -> Any:
         if self._decisions is None:
             from render.interpreter.hosted.decisions import UnseenDecisions
 
             self._decisions = UnseenDecisions(self)
-        found = self._decisions.by(ends, value, kind, frame)
-        if found is not None:
-            self.branch(f"{found} on a value that rounding leaves open")
+        return self._decisions
 
     def branch(self, what: str) -> None:
         message = f"{what} decides what the host does; the other way was not run"

@@ -1,0 +1,70 @@
+"""Whether a name of a function is a container of its own, which nobody else reads."""
+
+from __future__ import annotations
+
+import ast
+from functools import lru_cache
+
+from render.interpreter.hosted.carried import CARRYING, SHOWING
+from render.interpreter.hosted.reading import called, parents
+
+_DISPLAYS = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
+_MADE = frozenset(["list", "dict", "set", "defaultdict", "deque", "OrderedDict"])
+_READING = (
+    ast.Attribute, ast.Subscript, ast.Return, ast.For, ast.comprehension, ast.BinOp, ast.FormattedValue, ast.Compare,
+    ast.If, ast.BoolOp, ast.UnaryOp, ast.IfExp, ast.Starred,
+)  # fmt: skip
+
+
+@lru_cache(512)
+def is_own(scope: ast.AST, name: str) -> bool:
+    """Whether all that a function binds to a name is a container made there, by no other name: what is put into it can
+    be met under this name alone."""
+    above = parents(scope)
+    if not isinstance(scope, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef) or name in _given(scope):
+        return False
+    nodes = [n for n in ast.walk(scope) if isinstance(n, ast.Name) and n.id == name]
+    made = [n for n in nodes if isinstance(n.ctx, ast.Store)]
+    return bool(made) and all(_is_made(above, n) for n in made) and all(
+        _is_read(above, n) for n in nodes if isinstance(n.ctx, ast.Load))  # fmt: skip
+
+
+def _given(scope: ast.AST) -> set[str]:
+    """Names that it, or a function in it, gets from somewhere else or shares with others."""
+    found: set[str] = set()
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            found |= set(node.names)
+        elif isinstance(node, ast.arg):
+            found.add(node.arg)
+    return found
+
+
+def is_shared(scope: ast.AST, name: str) -> bool:
+    """Whether other functions read what this one binds to a name."""
+    return any(isinstance(n, ast.Global | ast.Nonlocal) and name in n.names for n in ast.walk(scope))
+
+
+def _is_made(above: dict[int, ast.AST], name: ast.Name) -> bool:
+    node = above.get(id(name))
+    if isinstance(node, ast.Tuple | ast.List):
+        several, node = node, above.get(id(node))
+        values = node.value if isinstance(node, ast.Assign) else None
+        if not isinstance(values, ast.Tuple | ast.List) or len(values.elts) != len(several.elts):
+            return False
+        value: ast.expr | None = values.elts[several.elts.index(name)]
+    else:
+        value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+    if isinstance(node, ast.Assign) and len(node.targets) > 1:
+        return False
+    return isinstance(value, _DISPLAYS) or (isinstance(value, ast.Call) and called(value.func) in _MADE)
+
+
+def _is_read(above: dict[int, ast.AST], name: ast.Name) -> bool:
+    """Whether a use gives the container no second name."""
+    node = above.get(id(name))
+    if isinstance(node, ast.Tuple):
+        node = above.get(id(node))
+    if isinstance(node, ast.Call):
+        return node.func is not name and called(node.func) in CARRYING | SHOWING
+    return isinstance(node, _READING)
