@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
 import numpy as np
 import torch
-from torch.optim import _adafactor
+from torch.optim import _adafactor, lr_scheduler
 
 from interval_ops.formats import casting
 from interval_ops.formats.model import FP64
@@ -36,6 +36,18 @@ _BETWEEN = frozenset(["__array__", "__dlpack__", "integer", "handle_torch_functi
 """Functions that ask on behalf of who called them."""
 
 
+class _Asking(type):
+    """A `float` whose calls somebody else answers."""
+
+    of: Callable[..., Any]
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return isinstance(x, float)
+
+    def __call__(cls, x: Any = 0.0) -> Any:
+        return cls.of(x)
+
+
 def watch(scope: PatchScope, tracker: HostTracker) -> None:
     """Follow what leaves torch while `scope` lasts and the tracker is not paused."""
     numbers, tensor = tracker.numbers, torch.Tensor
@@ -51,13 +63,22 @@ def watch(scope: PatchScope, tracker: HostTracker) -> None:
         inside = not tracker.is_paused and of_optimiser(sys._getframe(1).f_code.co_filename)
         if not inside and not _asked_outside(tracker):
             return item(self)  # the user's call
+        return followed(self, inside)
+
+    def scheduled(x: Any = 0.0) -> Any:
+        """`float` in torch's schedules, which compare what they make of a metric: a number sees how."""
+        if tracker.is_paused or not isinstance(x, tensor) or x.numel() != 1:
+            return x if isinstance(x, Number) else float(x)
+        return followed(x, True)
+
+    def followed(self: torch.Tensor, inside: bool) -> Any:
         numbers.last, numbers.kept, numbers.inside = None, True, inside
         value = item(self)  # the user's call
         ends, numbers.last, numbers.kept, numbers.inside = numbers.last, None, False, False
         if ends is None or not isinstance(value, float):
             return value
         if not inside:
-            numbers.goes(ends, value, Carried.NUMBER, sys._getframe(1))
+            numbers.goes(ends, value, Carried.NUMBER, sys._getframe(2))
         return Number(value, ends, numbers)
 
     def integer(self: torch.Tensor) -> int:
@@ -107,6 +128,7 @@ def watch(scope: PatchScope, tracker: HostTracker) -> None:
     scope.set(tensor, "__int__", integer)
     scope.set(tensor, "__dlpack__", capsule)
     scope.update(math, math_functions())
+    scope.set(lr_scheduler, float.__name__, _Asking(float.__name__, (), {"of": staticmethod(scheduled)}))
     scope.update(_adafactor, {plain.__name__: extreme(plain) for plain in (max, min)})
     for name in ("tensor", "as_tensor", "asarray", "from_numpy", "frombuffer", "from_dlpack"):
         _watch_maker(scope, name, tracker)

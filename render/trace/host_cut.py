@@ -12,7 +12,7 @@ from render.trace.host_links import numbers_of
 from render.trace.host_nodes import Making
 from render.trace.model import ABSENT, LEAF, Node, NotSliceable
 
-STEPS = 64
+STEPS = 512
 """Host operations behind one element."""
 
 Place = tuple[int, int]

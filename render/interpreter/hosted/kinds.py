@@ -291,11 +291,18 @@ class Kinds:
             if name == "astype" and not tells_float(node):
                 self.decides[id(node)] = node
             return kind if not kind.sees or name in KEPT else Carried.FLOAT
+        if kind.sees and self._schedules(node.func):
+            return Carried.NONE
         if kind.blind or name not in SEEN:
             self.decides[id(node)] = node
         if name not in SEEN:
             self._lost(node)
         return kind
+
+    def _schedules(self, function: ast.AST) -> bool:
+        """Whether it is a method of one of torch's schedules, which keep a number that they are given."""
+        found = self.thing(function.value) if isinstance(function, ast.Attribute) else None
+        return type(found).__module__ == "torch.optim.lr_scheduler"
 
     def _is_launch(self, function: ast.AST) -> bool:
         """Whether `function[...]` is a kernel's, and none out of a table of them."""

@@ -263,3 +263,26 @@ def test_a_schedule_goes_on_beside_a_log():
             out, _ = trained(x, schedule)
             found = session.envelope(out)
         assert found is not None and not found.taints
+
+
+@pytest.mark.parametrize("metric", [lambda loss: loss, lambda loss: loss.item(), torch.Tensor.detach])
+def test_a_schedule_decides_by_a_metric_as_far_as_its_bounds_allow(metric):
+    def trained(x, gain):
+        w = x.detach().clone().requires_grad_()
+        optimiser = torch.optim.SGD([w], lr=0.1)
+        schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimiser, patience=0, threshold=0.0)
+        for i in range(3):
+            optimiser.zero_grad()
+            loss = (w * w).sum() + gain * i
+            loss.backward()
+            optimiser.step()
+            schedule.step(metric(loss))
+        return w.detach()
+
+    for gain, is_open in ((0.0, False), (9.0, False), (1.4, True)):
+        session, x = Session(), torch.tensor([VALUE, 2.0])
+        with session:
+            session.memory.carry(x, np.array([LO, 2.0]), np.array([HI, 2.0]), frozenset())
+            found = session.envelope(trained(x, gain))
+        assert found is not None
+        assert {session.taints[i].code for i in found.taints} == ({"RND303"} if is_open else set())
