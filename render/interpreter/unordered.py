@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,29 +67,55 @@ class _Access:
         pointers, active = np.broadcast_arrays(self.ptr, np.True_ if self.mask is None else self.mask)
         return pointers, active
 
-    @property
+    @cached_property
     def block(self) -> tuple[int, ...]:
         """The shape; what has one lane is without."""
         shape = self.ptr.shape[1:]
-        return shape if np.prod(shape) > 1 else ()
+        return shape if prod(shape) > 1 else ()
+
+    @cached_property
+    def key(self) -> tuple[Any, ...]:
+        """Equal for equal ones, and for few others."""
+        return id(self.linear), self.ptr.shape, self.ptr.item(0), self.ptr.item(self.ptr.size - 1)
+
+    def same(self, other: _Access) -> bool:
+        """Whether the other is of the same lanes, with the same addresses."""
+        if self.linear is not other.linear or (self.mask is None) != (other.mask is None):
+            return False
+        pairs = ((self.ptr, other.ptr), (self.mask, other.mask))
+        return all(a is b or np.array_equal(a, b) for a, b in pairs if a is not None and b is not None)
 
 
 class _Past:
-    """The last accesses to one tensor, oldest first."""
+    """The last accesses to one tensor, oldest first. What comes again counts once, as the newest: a loop that stores to
+    one place leaves one."""
 
-    __slots__ = ("_high", "_low", "_spanned", "accesses", "least", "size")
+    __slots__ = ("_alike", "_high", "_low", "_spanned", "accesses", "least", "size")
 
     def __init__(self, least: int) -> None:
         self.accesses: deque[_Access] = deque()
+        self._alike: dict[tuple[Any, ...], _Access] = {}
         self.least, self.size, self._spanned = least, 0, 0
         self._low, self._high = _BEYOND, -1
 
     def add(self, access: _Access) -> None:
+        known = self._alike.get(access.key)
+        if known is not None and known.same(access):
+            access = known
+            self._drop(self.accesses.index(known))
         self.accesses.append(access)
+        self._alike[access.key] = access
         self.size += access.ptr.size
         while len(self.accesses) > self.least and (len(self.accesses) > MOST or self.size > LANES):
-            self.size -= self.accesses.popleft().ptr.size
-            self._spanned = max(0, self._spanned - 1)
+            self._drop(0)
+
+    def _drop(self, place: int) -> None:
+        access = self.accesses[place]
+        del self.accesses[place]
+        if self._alike.get(access.key) is access:
+            del self._alike[access.key]
+        self.size -= access.ptr.size
+        self._spanned -= place < self._spanned
 
     def near(self, other: _Access) -> Iterator[_Access]:
         """Those of the same programs that lie where `other` does."""

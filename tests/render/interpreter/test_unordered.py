@@ -8,6 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
+from render.interpreter import unordered
 from render.interpreter.session import Session
 from render.interpreter.unordered import LANES, MOST, STORES, _Access, _Past, apart, strangers
 
@@ -308,3 +309,68 @@ def test_those_that_lie_near_are_found_also_after_others_were_forgotten() -> Non
             assert len(list(past.near(_Access(linear, np.array([[(k - 2) * 64, k * 64]]), None, None)))) == 3
     assert not list(past.near(_Access(linear, np.array([[10**6, 10**6]]), None, None)))
     assert not list(past.near(_Access(np.arange(1), np.array([[(MOST + 8) * 64] * 2]), None, None)))  # another pass
+
+
+def test_what_comes_again_counts_once_as_the_newest() -> None:
+    past, linear = _Past(2), np.arange(2)
+
+    def access(at: int, mask: np.ndarray | None = None, of: np.ndarray = linear) -> _Access:
+        return _Access(of, at + np.array([[0, 8, 4], [64, 72, 68]]), mask, None)
+
+    def starts() -> list[int]:
+        return [int(a.ptr.item(0)) for a in past.accesses]
+
+    for at in (0, 256, 512, 0, 256):
+        past.add(access(at))
+        assert list(past.near(access(at)))[-1] is past.accesses[-1]
+    assert starts() == [512, 0, 256] and past.size == 18
+    on = np.array([[True, True, False]])
+    past.add(access(0, on))  # other lanes
+    past.add(access(0, on.copy()))
+    past.add(access(0, of=np.arange(2)))  # another pass
+    permuted = _Access(linear, np.array([[0, 4, 4], [64, 68, 68]]), None, None)  # it begins and ends as another does
+    past.add(permuted)
+    assert starts() == [512, 0, 256, 0, 0, 0] and len(list(past.near(access(0)))) == 3
+    for k in range(MOST):  # whatever is forgotten is no longer known
+        past.add(access(1024 + 256 * k))
+    assert starts()[0] == 1024 and len(past.accesses) == MOST
+    past.add(access(0))
+    assert starts()[0] == 1280 and past.size == 6 * MOST
+
+
+def test_accesses_that_are_counted_once_meet_what_all_of_them_do() -> None:
+    rng, linear = np.random.default_rng(5), np.arange(2)
+    places = [rng.permutation(6) for _ in range(3)] + [rng.integers(0, 9, 6) for _ in range(3)]
+    for _ in range(12):
+        past, every = _Past(STORES), []
+        for _ in range(12):
+            masks = [None, rng.random((2, 6)) < 0.7]
+            ptr = 4 * (places[rng.integers(6)] + 16 * np.arange(2)[:, None])
+            every.append(_Access(linear, ptr, masks[rng.integers(2)], None))
+            past.add(every[-1])
+            for own in (True, False):
+                load = _Access(linear, 4 * (places[rng.integers(6)] + 16 * np.arange(2)[:, None]), None, None)
+                found = [strangers(a, load, own) for a in past.near(load)]
+                plain = [strangers(a, load, own) for a in every]
+                lanes, expected = (sum((f for f in each if f is not None), np.zeros(1)) > 0 for each in (found, plain))
+                assert np.array_equal(*np.broadcast_arrays(lanes, expected))
+
+
+@triton.jit
+def again_and_again(X, Out, turns, N: tl.constexpr):
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    x = tl.load(X + i)
+    for _ in range(turns):
+        x = x + tl.load(Out + i)
+        tl.store(Out + i, x)
+
+
+def test_a_loop_that_stores_to_one_place_compares_each_turn_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    plain = unordered.strangers
+    monkeypatch.setattr(unordered, "strangers", lambda *a: (asked.append(a), plain(*a))[1])
+    x, out = torch.ones(2 * N), torch.zeros(2 * N)
+    with Session("any") as session:
+        again_and_again[(2,)](x, out, 12, N)
+    assert torch.equal(out, torch.full((2 * N,), 2048.0)) and not session.envelope(out).taints
+    assert 0 < len(asked) < 12 * 10
