@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -50,7 +51,7 @@ def closer(sight: Sight, pairs: Mapping[Key, Pair], reference: Model, declared: 
         given = copied(pairs[key._replace(way="in")].target)
         with unchanged(module), in_force(unit):
             windows = [w for p in places if (w := window(module, given, sight.target.shape, int(p))) is not None]
-            found = [linearised(call, [x], [0])[0] for call, x in windows]
+            found = [linearised(call, given_, [0], known=(*call.args, unit))[0] for call, given_ in windows]
             found = found or linearised(lambda *x: module(*x), given, [int(p) for p in places])
     except Exception as error:  # a graph that cannot be had leaves the interval as all there is
         caught(error, "slopes of a module")
@@ -71,11 +72,11 @@ def closer(sight: Sight, pairs: Mapping[Key, Pair], reference: Model, declared: 
         record.kind = "first-order"
 
 
-Window = tuple[Callable[[torch.Tensor], torch.Tensor], torch.Tensor]
+Window = tuple[partial[torch.Tensor], list[torch.Tensor]]
 
 
 def window(module: nn.Module, given: Sequence[Any], shape: Sequence[int], place: int) -> Window | None:
-    """The kernel of one output of a convolution, and all that it reads: a sweep over the image would find zeros.
+    """A convolution of one output and its operands, all that it reads: a sweep over the image would find zeros.
 
     None of other modules, and where torch runs it otherwise than as a sum.
     """
@@ -92,8 +93,14 @@ def window(module: nn.Module, given: Sequence[Any], shape: Sequence[int], place:
     (height, width), (apart, beside) = m.kernel_size, m.dilation
     whole = nn.functional.pad(given[0][image : image + 1], (left, left, top, top))
     x = whole[:, :, row * down :, column * right :][:, :, : apart * (height - 1) + 1, : beside * (width - 1) + 1]
-    own = m.weight.detach()[channel : channel + 1], None if bias is None else bias.detach()[channel : channel + 1]
-    return lambda t: nn.functional.conv2d(t, *own, dilation=m.dilation), x.clone()
+    own = [t.detach()[channel : channel + 1] for t in (m.weight, bias) if t is not None]
+    return partial(_summed, tuple(m.dilation)), [x.clone(), *own]
+
+
+def _summed(
+    dilation: tuple[int, ...], x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
+) -> torch.Tensor:  # fmt: skip
+    return nn.functional.conv2d(x, weight, bias, dilation=dilation)
 
 
 def nearer(

@@ -6,21 +6,23 @@ nobody holds more than a part.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from render.interpreter.memory import Envelope
+from render.network.batch_norms import Passed
 from render.network.capture import Key, Model
 from render.network.judge import LIMIT, Sight, WidthSample
-from render.network.layered import ConvolutionTwin, LayerTwin, LinearTwin
+from render.network.layered import At, ConvolutionTwin, LayerTwin, LinearTwin
 from render.network.pairs import Pair
 from render.network.records import LeafRecord
-from render.network.stepped import StepTwin
+from render.network.stepped import NormedPart, StepTwin
 from render.network.walks import MOVES, UNIT
-from render.reference.figures import some
+from render.reference.figures import etas, flat, judged, some
 
 
 def layer_twins(reference: Model, pairs: Mapping[Key, Pair], keys: Iterable[Key]) -> dict[Key, LayerTwin]:
@@ -51,31 +53,84 @@ def in_columns(sight: Sight, twin: LayerTwin, device: Any, every: bool) -> bool:
     return True
 
 
-def _parts(sight: Sight, twin: LayerTwin, device: Any, every: bool) -> list[Sight] | None:
+class PartRecord(NamedTuple):
+    """What is known of a part: errors of both sides, elements beyond the target's bound, bounds that say nothing."""
+
+    eta_target: float
+    eta_reference: float
+    target_out_target: int
+    unbounded: int
+    kind: str
+    widths: WidthSample | None
+
+
+def _parts(sight: Sight, twin: LayerTwin, device: Any, every: bool) -> list[PartRecord] | None:
     """All columns, each known; None where one is to be judged with the whole layer."""
-    parts: list[Sight] = []
+    parts: list[PartRecord] = []
     for at, found in twin.parts("target"):
-        part = sight.part(partial(twin.cut, at=at))
-        part.of_reference((found.value.numpy(), found.moved(UNIT).numpy(), False))
-        part.stability(own=False)
-        if part.record.eta_target > LIMIT or len(part.hollow()):
+        part = _at_once(sight, twin, at, found, device) if every and not sight.slopes else None
+        part = part or _by_steps(sight.part(partial(twin.cut, at=at)), found, device, every)
+        if part is None:
             return None
-        if part.record.eta_reference > LIMIT and (own := found.of_other()) is not None:
-            part.of_own((own.numpy(), None, False))
-            part.stability(own=True)
-            if part.record.unstable:
-                return None
-            part.own = None
-        if every or not part.settled():
-            bounds = found.bounds(device)
-            if bounds is None:
-                return None
-            part.of_bound("target", Envelope(bounds.lo, bounds.hi, np.ones(1, np.bool_), True, frozenset()), ())
-        if part.asks_reference():
-            return None
-        part.let_go()
         parts.append(part)
     return parts
+
+
+def _at_once(sight: Sight, twin: LayerTwin, at: At, found: Any, device: Any) -> PartRecord | None:
+    """A part in which nothing is large or outside, in one pass over its elements; None of others."""
+    sides = (sight.pair.target[sight.place], sight.pair.reference[sight.place])
+    y, z = (flat(twin.cut(t, at)) for t in sides)
+    if isinstance(found, NormedPart):
+        return _normed(sight, found.passed(y, z, sight.units, device))
+    bounds = found.bounds(device)
+    if bounds is None:
+        return None
+    exact, moved = (t.numpy().reshape(-1) for t in (found.value, found.moved(UNIT)))
+    lo, hi = (np.ascontiguousarray(np.broadcast_to(e, found.value.shape), np.float64).reshape(-1) for e in bounds.pair)
+    seen = judged(y, z, exact, moved, (lo, hi), sight.units)
+    if seen.target > LIMIT or seen.reference_out or not seen.finite:
+        return None
+    reference = seen.reference
+    if reference > LIMIT and (own := found.of_other()) is not None:
+        wide = own.numpy().reshape(-1)
+        reference = etas(wide, z, wide, moved, wide, moved, sight.units, math.inf).reference
+        if reference > LIMIT:
+            return None
+    widths = sight.widths_of(*map(some, (y, exact, moved, lo, hi)))
+    return PartRecord(seen.target, reference, seen.target_out, seen.unbounded, LeafRecord.kind, widths)
+
+
+def _normed(sight: Sight, seen: Passed | None) -> PartRecord | None:
+    if seen is None or seen.target > LIMIT or seen.reference_out or not seen.finite:
+        return None
+    reference = seen.reference if seen.reference <= LIMIT else seen.own
+    if reference > LIMIT:
+        return None
+    y, exact, moved, lo, hi = seen.sample
+    widths = sight.widths_of(y, exact, moved, lo, hi)
+    return PartRecord(seen.target, reference, seen.target_out, seen.unbounded, LeafRecord.kind, widths)
+
+
+def _by_steps(part: Sight, found: Any, device: Any, every: bool) -> PartRecord | None:
+    part.of_reference((found.value.numpy(), found.moved(UNIT).numpy(), False))
+    part.stability(own=False)
+    if part.record.eta_target > LIMIT or len(part.hollow()):
+        return None
+    if part.record.eta_reference > LIMIT and (own := found.of_other()) is not None:
+        part.of_own((own.numpy(), None, False))
+        part.stability(own=True)
+        if part.record.unstable:
+            return None
+        part.own = None
+    if every or not part.settled():
+        bounds = found.bounds(device)
+        if bounds is None:
+            return None
+        part.of_bound("target", Envelope(bounds.lo, bounds.hi, np.ones(1, np.bool_), True, frozenset()), ())
+    if part.asks_reference():
+        return None
+    r = part.record
+    return PartRecord(r.eta_target, r.eta_reference, r.target_out_target, r.unbounded, r.kind, part.widths)
 
 
 def own_in_columns(sight: Sight, twin: LayerTwin) -> None:
@@ -95,15 +150,15 @@ def own_in_columns(sight: Sight, twin: LayerTwin) -> None:
         sight.stability(own=True)
 
 
-def _gather(sight: Sight, parts: Sequence[Sight]) -> None:
+def _gather(sight: Sight, parts: Sequence[PartRecord]) -> None:
     """The whole record, of those of its parts."""
-    record, found = sight.record, [p.record for p in parts]
+    record = sight.record
     each: dict[str, Callable[..., float]] = {
         "eta_target": max, "eta_reference": max, "target_out_target": sum, "unbounded": sum,
     }  # fmt: skip
     for name, merge in each.items():
-        setattr(record, name, merge(getattr(r, name) for r in found))
-    record.kind = next((r.kind for r in found if r.kind != LeafRecord.kind), record.kind)
+        setattr(record, name, merge(getattr(p, name) for p in parts))
+    record.kind = next((p.kind for p in parts if p.kind != LeafRecord.kind), record.kind)
     sight.followed = True
     known = [p.widths for p in parts if p.widths is not None]
     if known:

@@ -281,14 +281,23 @@ class Sight:
             if not self.estimated and self.other is not None:
                 self.record.exact_out_target = figures.exact_outside(exact, lo, hi, moved, self.other)
             exact, moved = figures.some(exact), figures.some(moved)
+        self.widths = self.widths_of(figures.some(self.y), exact, moved, figures.some(lo), figures.some(hi))
+
+    def widths_of(
+        self, y: np.ndarray, exact: np.ndarray | None, moved: np.ndarray | None, lo: np.ndarray, hi: np.ndarray
+    ) -> WidthSample:  # fmt: skip
+        """Of some elements."""
         with np.errstate(all="ignore"):
-            y = figures.some(self.y)
             squares = np.where(np.isfinite(y), y, 0.0).astype(np.float64) ** 2
-            width = figures.some(hi) - figures.some(lo)
-            kappa = None
+            width, kappa = hi - lo, None
             if exact is not None and moved is not None:
                 kappa = 0.5 * width / (moved * (self.unit / UNIT) + self.unit * np.abs(exact) + self.floor)
-        self.widths = WidthSample(width, squares, kappa)
+        return WidthSample(width, squares, kappa)
+
+    @property
+    def units(self) -> tuple[float, float, float]:
+        """What errors are counted in: of movements, of E, and besides."""
+        return self.unit / UNIT, self.unit, self.floor
 
     def _least(self) -> float:
         """Below this nothing is a difference: float64's own error of a region, beside its largest element."""
@@ -310,7 +319,7 @@ class Sight:
             shift = self.own[1].astype(np.float32, copy=False).reshape(-1)
         if mine is None:
             return False
-        units, limit = (self.unit / UNIT, self.unit, self.floor), LIMIT if own else math.inf
+        units, limit = self.units, LIMIT if own else math.inf
         if exact is None:  # what the target is off was found to be little
             found = figures.etas(mine, self.z, mine, shift, mine, shift, units, limit)
         else:

@@ -14,7 +14,7 @@ error, so that the slope is not that of the other side: then only the interval s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -49,9 +49,14 @@ class Linearised:
         return found if self.valid else {}
 
 
-def linearised(call: Callable[..., Any], inputs: Sequence[Any], places: Sequence[int]) -> list[Linearised]:
-    """For flat `places` of the first tensor that `call(*inputs)` returns. ValueError where its graph is too large."""
-    graph = _traced(call, inputs)
+def linearised(
+    call: Callable[..., Any], inputs: Sequence[Any], places: Sequence[int], known: tuple[Hashable, ...] = ()
+) -> list[Linearised]:
+    """For flat `places` of the first tensor that `call(*inputs)` returns. ValueError where its graph is too large.
+
+    `known`: what says which graph of these tensors it is, so that one is traced once.
+    """
+    graph = _known(call, inputs, known) if known else _traced(call, inputs)
     if len(graph.graph.nodes) > LARGEST:
         raise ValueError(f"{len(graph.graph.nodes)} operations are too many for a sweep back")
     run = _Linear(graph)
@@ -59,6 +64,20 @@ def linearised(call: Callable[..., Any], inputs: Sequence[Any], places: Sequence
         out = run.run(*[x.to(F64).requires_grad_() if is_float(x) else x for x in inputs])
     flat = next(iter(leaves(out))).reshape(-1)
     return [run.swept(flat[j]) for j in places]
+
+
+def _known(call: Callable[..., Any], inputs: Sequence[torch.Tensor], told: tuple[Hashable, ...]) -> fx.GraphModule:
+    key = *told, *((x.shape, x.dtype) for x in inputs)
+    if key not in _GRAPHS:
+        if len(_GRAPHS) >= MANY:
+            _GRAPHS.clear()
+        _GRAPHS[key] = _traced(call, inputs)
+    return _GRAPHS[key]
+
+
+_GRAPHS: dict[Hashable, fx.GraphModule] = {}
+MANY = 64
+"""Graphs of one operation each."""
 
 
 def _traced(call: Callable[..., Any], inputs: Sequence[Any]) -> fx.GraphModule:

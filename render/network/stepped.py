@@ -21,15 +21,20 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from render.interpreter.hosted.call import Bounds, Call, quiet
 from render.interpreter.hosted.curves import moved as moved_by_slopes
-from render.interpreter.hosted.cuts import Cut, cut_of
+from render.interpreter.hosted.cuts import WINDOWS, Cut, cut_of
 from render.interpreter.hosted.elementwise import function_slopes
+from render.interpreter.hosted.norms import batch_norm_sides
+from render.interpreter.hosted.pooling import Windows
 from render.interpreter.hosted.table import RULES
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.shadow import hull_of
+from render.network.batch_norms import ChannelSides, Passed
 from render.network.layered import At, LayerTwin, settled
 from render.network.pairs import Pair
 from render.network.twins import is_torchs
+from render.reference.figures import stride
 from render.reference.local_error import CANCELLING, Unit, base_name
+from render.reference.normalised import channel_sides
 from render.reference.running_error import Movable
 from render.reference.shadow import F64, ShadowMode, default_dtype
 from render.result.defects import caught
@@ -79,6 +84,8 @@ class LeafStep:
     func: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    result: torch.Size
+    """The shape of all that it returns."""
 
     @classmethod
     def of(cls, module: nn.Module, x: torch.Tensor, result: torch.Tensor) -> LeafStep | None:
@@ -96,11 +103,17 @@ class LeafStep:
         if func is None or alone != 1 or not args or args[0] is not given:
             return None
         args, kwargs = tree_map(lambda t: t.detach() if isinstance(t, torch.Tensor) else t, (args, kwargs))
-        return cls(func, (None, *args[1:]), kwargs)
+        return cls(func, (None, *args[1:]), kwargs, result.shape)
 
     @property
     def name(self) -> str:
         return base_name(self.func)
+
+    def windows(self, x: torch.Tensor) -> Windows | None:
+        """Those of planes whose largest elements it takes; torch looks for their places as well, one by one."""
+        if self.name not in WINDOWS:
+            return None
+        return Windows.of(Call(self.func, (x, *self.args[1:]), self.kwargs, {}), tuple(self.result[-2:]))
 
     @property
     def beside(self) -> list[torch.Tensor]:
@@ -186,6 +199,9 @@ class SelectedPart(StepPart):
         return value, value.abs().mul_(self.unit.inputs)
 
     def _of(self, x: torch.Tensor) -> torch.Tensor:
+        windows = self.step.windows(x)
+        if windows is not None:
+            return torch.from_numpy(windows.largest(x.numpy()))
         found = self.step.func(x, *self.step.args[1:], **self.step.kwargs)
         first: torch.Tensor = found[0] if isinstance(found, tuple) else found
         return first
@@ -196,6 +212,25 @@ class SelectedPart(StepPart):
     def bounds(self, device: Any) -> Bounds:
         ends = (self._of(end(self.x, self.other)).double().numpy() for end in (torch.minimum, torch.maximum))
         return Bounds(*ends)
+
+
+@dataclass
+class NormedPart(StepPart):
+    """Some channels of one image through a batch norm by statistics."""
+
+    def passed(self, y: np.ndarray, z: np.ndarray, units: tuple[float, float, float], device: Any) -> Passed | None:
+        """All that is asked of them, in one pass; None where their bounds go another way. `y` and `z`: both results."""
+        call = Call(self.step.func, (self.x, *self.step.args[1:]), self.step.kwargs, {}, device)
+        with quiet():
+            sides = batch_norm_sides(call)
+            if sides is None:
+                return None
+            operation = self._wide(self.x[..., :0], self.unit.inputs)
+            u, count = self.unit.rounding(F64)[0], self.x.shape[1]
+            rows = tuple(np.ascontiguousarray(t).reshape(count, -1) for t in (self.x.numpy(), self.other.numpy(), y, z))
+            found = ChannelSides(*channel_sides(operation, u), sides)
+            return found.passed(rows, (self.unit.inputs, u), units, stride(self.x.numel()))
+        return None
 
 
 @dataclass
@@ -241,7 +276,8 @@ class StepTwin(LayerTwin):
         for at in self._places(sides[0]):
             x, other = (t[at] for t in sides)
             finite = self.by.selects and bool((x.sum() + other.sum()).isfinite())
-            yield at, (SelectedPart if finite else StepPart)(self._at(at), x, other, self.unit)
+            kind = SelectedPart if finite else NormedPart if self.step.name == "native_batch_norm" else StepPart
+            yield at, kind(self._at(at), x, other, self.unit)
 
     def _places(self, x: torch.Tensor) -> Iterator[At]:
         axis = int(self.by.channels)
@@ -257,7 +293,7 @@ class StepTwin(LayerTwin):
             return self.step
         args, kwargs = tree_map(lambda t: t[at[1]] if isinstance(t, torch.Tensor) else t,
                               (self.step.args, self.step.kwargs))  # fmt: skip
-        return LeafStep(self.step.func, args, kwargs)
+        return LeafStep(self.step.func, args, kwargs, self.step.result)
 
     def cut(self, whole: torch.Tensor, at: At) -> torch.Tensor:
         return self.by.seen(whole)[at]

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from interval_ops.compiled import compiled, inlined
+from interval_ops.compiled import compiled as compiled
+from interval_ops.compiled import inlined
 
 Array = np.ndarray[Any, Any]
 SAMPLE = 4096
@@ -29,8 +30,13 @@ def flat(x: torch.Tensor) -> Array:
     return found
 
 
+def stride(size: int) -> int:
+    """From one element of a sample to the next."""
+    return max(1, size // SAMPLE)
+
+
 def some(x: Array) -> Array:
-    return x[:: max(1, x.size // SAMPLE)]
+    return x[:: stride(x.size)]
 
 
 BLOCK = 512
@@ -178,6 +184,54 @@ def outside(y: Array, z: Array, lo: Array, hi: Array) -> tuple[int, int, int]:
         second += (b < low) | (b > high)
         unbounded += (not (abs(low) < math.inf and abs(high) < math.inf)) & (low != high)
     return first, second, unbounded
+
+
+class PartFigures(NamedTuple):
+    """Of a part: `etas` of both sides from one E, elements of each beyond a bound, bounds that are not finite, and
+    whether all that both sides have is."""
+
+    target: float
+    reference: float
+    target_out: int
+    reference_out: int
+    unbounded: int
+    finite: bool
+
+
+@compiled
+def _judged(
+    sides: tuple[Array, Array, Array, Array], ends: tuple[Array, Array], units: tuple[float, float, float]
+) -> tuple[float, float, int, int, int, int]:  # fmt: skip
+    (ys, zs, es, ms), (lo, hi), (scale, unit, floor) = sides, ends, units
+    first, second, beyond, other, unbounded, wrong = 0.0, 0.0, 0, 0, 0, 0
+    for start in range(0, ys.size, BLOCK):
+        cut, larger = slice(start, start + BLOCK), 0
+        y, z, exact, moved, low, high = ys[cut], zs[cut], es[cut], ms[cut], lo[cut], hi[cut]
+        for i in range(y.size):
+            a, b, e, down, up = np.float64(y[i]), np.float64(z[i]), exact[i], low[i], high[i]
+            room = scale * moved[i] + unit * abs(e) + floor
+            larger += not ((abs(a - e) <= first * room) & (abs(b - e) <= second * room))  # NaN, too
+            beyond += (a < down) | (a > up)
+            other += (b < down) | (b > up)
+            unbounded += (not (abs(down) < math.inf and abs(up) < math.inf)) & (down != up)
+            wrong += (not abs(a) < math.inf) | (not abs(b) < math.inf)
+        for i in range(y.size if larger else 0):
+            e = exact[i]
+            t, r, room = _gap(np.float64(y[i]), e), _gap(np.float64(z[i]), e), scale * moved[i] + unit * abs(e) + floor
+            t, r = t if t == t else math.inf, r if r == r else math.inf
+            if t > first * room:
+                first = max(first, t / room)
+            if r > second * room:
+                second = max(second, r / room)
+    return first, second, beyond, other, unbounded, wrong
+
+
+def judged(
+    y: Array, z: Array, exact: Array, moved: Array, ends: tuple[Array, Array], units: tuple[float, float, float]
+) -> PartFigures:  # fmt: skip
+    """`etas` of one E for both sides, `outside`, and whether all is finite, in one pass."""
+    first, second, beyond, other, unbounded, wrong = _judged((y, z, exact, moved), ends, units)
+    return PartFigures(first, second, beyond, other, unbounded, wrong == 0)
 
 
 @compiled

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import torch
 
 from interval_ops.compiled import compiled
@@ -34,21 +35,33 @@ def carried(op: Movable, unit: Unit) -> Carried | None:
 
 def _given(op: Movable, u: float) -> Carried | None:
     """Batch norm by its running statistics."""
-    x, weight, bias, mean, var, training, _, eps = op.args
+    x, _, _, mean, var, training, *_ = op.args
     if training or mean is None or var is None or x.dim() < 2 or not x.numel():
         return None
-    channels = x.shape[1]
-    e, *errors = (_error(op, t, t if t is not None else mean) for t in (x, weight, bias, mean, var))
-    w, b, m, v = (t if t is not None else torch.full((channels,), float(i == 0), dtype=F64)
-                  for i, t in enumerate((weight, bias, mean, var)))  # fmt: skip
-    e_w, e_b, e_m, e_v = errors
-    scale, e_scale = _scale(v + eps, e_v, u)
-    factor, e_factor = scale * w, scale * e_w + (w.abs() + e_w) * e_scale
+    e, sides = _error(op, x, x), channel_sides(op, u)
     values = op.run()
     out = torch.empty(x.shape, dtype=F64)
-    flat = tuple(t.contiguous().view(-1).numpy() for t in (x, e, m, e_m, factor, e_factor, b, e_b))
-    known = _carry_given(flat[:2], flat[2:4], flat[4:6], flat[6:], x.shape[0], channels, 8 * u, passes.flat(out))
+    flat = tuple(t.contiguous().view(-1).numpy() for t in (x, e))
+    known = carry_given(flat, *sides, x.shape[0], x.shape[1], OWN * u, passes.flat(out))
     return (values, [out, *[None] * (len(values) - 1)]) if known else None
+
+
+OWN = 8.0
+"""Roundings of every term where statistics are given."""
+Off = tuple[np.ndarray, np.ndarray]
+"""Numbers and how far they are off."""
+
+
+def channel_sides(op: Movable, u: float) -> tuple[Off, Off, Off]:
+    """Of a batch norm by statistics: mean, factor and bias of each channel."""
+    x, weight, bias, mean, var, *_, eps = op.args
+    e_w, e_b, e_m, e_v = (_error(op, t, t if t is not None else mean) for t in (weight, bias, mean, var))
+    w, b, m, v = (t if t is not None else torch.full((x.shape[1],), float(i == 0), dtype=F64)
+                  for i, t in enumerate((weight, bias, mean, var)))  # fmt: skip
+    scale, e_scale = _scale(v + eps, e_v, u)
+    factor, e_factor = scale * w, scale * e_w + (w.abs() + e_w) * e_scale
+    found = [t.contiguous().view(-1).numpy() for t in (m, e_m, factor, e_factor, b, e_b)]
+    return (found[0], found[1]), (found[2], found[3]), (found[4], found[5])
 
 
 def _by_rows(op: Movable, u: float) -> Carried | None:
@@ -84,7 +97,7 @@ def _scale(spread: torch.Tensor, error: torch.Tensor, u: float) -> tuple[torch.T
 
 
 @compiled
-def _carry_given(operand, centre, factors, biases, images, channels, own, out):  # type: ignore[no-untyped-def]
+def carry_given(operand, centre, factors, biases, images, channels, own, out):  # type: ignore[no-untyped-def]
     # Each a number and its error.
     # False: something is not finite.
     (x, e), (mean, e_mean), (factor, e_factor), (bias, e_bias) = operand, centre, factors, biases
@@ -149,4 +162,4 @@ def _carry_rows(operand, weights, biases, eps, u, outs):  # type: ignore[no-unty
 
 _RULES = {"native_batch_norm": _given, "native_layer_norm": _by_rows}
 
-__all__ = ["carried"]
+__all__ = ["OWN", "carried", "carry_given", "channel_sides"]

@@ -27,7 +27,7 @@ _UP = 1.0 + 2.0**-18
 
 
 @compiled
-def _around(box: Pair, sides: tuple[Array, Array, Array, Array, Array], out: Array) -> None:
+def around_boxes(box: Pair, sides: tuple[Array, Array, Array, Array, Array], out: Array) -> None:
     (lo, hi), (mean, least, most, weight, bias) = box, sides
     for c in range(lo.shape[0]):
         m, w, b = mean[c], weight[c], bias[c]
@@ -47,16 +47,22 @@ def _around(box: Pair, sides: tuple[Array, Array, Array, Array, Array], out: Arr
             out[0, c, i], out[1, c, i] = low - error, high + error
 
 
+Sides = tuple[Array, Array, Array, Array, Array]
+"""Of each channel: mean, ends of the root of the variance, weight, bias."""
+
+
+def sides_of(count: int, mean: Array, root: Pair, weight: Array | None, bias: Array | None) -> Sides:
+    """The same as one array of each."""
+    given = (mean, *root, 1.0 if weight is None else weight, 0.0 if bias is None else bias)
+    found = (np.ascontiguousarray(np.broadcast_to(np.asarray(x, np.float64).reshape(-1), count)) for x in given)
+    return tuple(found)  # type: ignore[return-value]
+
+
 def around(rows: Pair, mean: Array, root: Pair, weight: Array | None, bias: Array | None) -> Pair:
     """Bounds of rows, one for each channel; `root` of the variances, the others are points."""
-    count = rows[0].shape[0]
-    given = (mean, *root, 1.0 if weight is None else weight, 0.0 if bias is None else bias)
-    mean_, least, most, w, b = (
-        np.ascontiguousarray(np.broadcast_to(np.asarray(x, np.float64).reshape(-1), count)) for x in given
-    )
     out = np.empty((2, *rows[0].shape))
-    _around(rows, (mean_, least, most, w, b), out)
+    around_boxes(rows, sides_of(rows[0].shape[0], mean, root, weight, bias), out)
     return out[0], out[1]
 
 
-__all__ = ["around"]
+__all__ = ["Sides", "around", "around_boxes", "sides_of"]

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from interval_ops.arithmetic import rule as arithmetic
-from interval_ops.bounds import Pair, each, is_point
+from interval_ops.bounds import Array, Pair, each, is_point
 from interval_ops.formats.model import FP32, FP64, Format
 from interval_ops.functions.elementary import unary
 from interval_ops.profiles.profile import Profile
@@ -23,7 +23,7 @@ from render.interpreter.hosted.algebra import quotient
 from render.interpreter.hosted.call import Bounds, Call, Result, Rule, exact_profile, number_pair, same_rank
 from render.interpreter.hosted.normalising import around_rows
 from render.interpreter.hosted.rows import UP, Rows, relative, unit
-from render.ops.aten import Aten
+from render.ops.aten import ATEN, Aten
 
 
 class Moments:
@@ -130,13 +130,36 @@ def _by_kept(rows: Rows, z: Pair, mean: Pair, scale: np.ndarray, kept: float) ->
 
 def _by_factors(rows: Rows, mean: Pair, root: Pair) -> Bounds | None:
     """In float32, with a factor and a shift for each channel: one pass (`channels.around`); None for other ones."""
+    sides = _factor_sides(rows, mean, root)
+    return None if sides is None else Bounds(*rows.back(channels.around(rows.pair, *sides)))
+
+
+def _factor_sides(rows: Rows, mean: Pair, root: Pair) -> tuple[Array, Pair, Array | None, Array | None] | None:
     sides = [rows.call.get(name) for name in ("weight", "bias")]
     pairs = [None if t is None else each(rows.call.pair(t), lambda x: np.asarray(x).reshape(-1, 1)) for t in sides]
     plain = rows.inner == rows.fmt == FP32 and not rows.profile.off
     if not plain or not all(is_point(p) for p in (mean, *pairs) if p is not None):
         return None
     weight, bias = (None if p is None else p[0] for p in pairs)
-    return Bounds(*rows.back(channels.around(rows.pair, mean[0], root, weight, bias)))
+    return mean[0], root, weight, bias
+
+
+def batch_norm_sides(call: Call) -> channels.Sides | None:
+    """What `channels.around_boxes` needs of a batch norm by statistics; None of one that it is no way for."""
+    row = ATEN["native_batch_norm"].row
+    assert row is not None
+    rows, given = Rows(call, row.layout), [call.get(name) for name in row.beside]
+    if not rows.usable or call.get("training") or any(not isinstance(g, torch.Tensor) for g in given):
+        return None
+    sides = _factor_sides(rows, *_mean_and_root(rows, given, float(call.get("eps"))))
+    return None if sides is None else channels.sides_of(call.x.shape[1], *sides)
+
+
+def _mean_and_root(rows: Rows, given: list[Any], eps: float) -> tuple[Pair, Pair]:
+    inner, profile = rows.inner, rows.profile
+    mean, var = (each(rows.call.pair(g), lambda x: np.asarray(x).reshape(-1, 1)) for g in given)
+    var, small = same_rank([var, number_pair(eps)])
+    return mean, unary("sqrt", arithmetic.add(var, small, inner, profile), inner, profile)
 
 
 def _with_given(rows: Rows, given: list[Any], eps: float) -> Result:
@@ -144,9 +167,7 @@ def _with_given(rows: Rows, given: list[Any], eps: float) -> Result:
     if any(not isinstance(g, torch.Tensor) for g in given):
         return None
     inner, profile = rows.inner, rows.profile
-    mean, var = (each(rows.call.pair(g), lambda x: np.asarray(x).reshape(-1, 1)) for g in given)
-    var, small = same_rank([var, number_pair(eps)])
-    root = unary("sqrt", arithmetic.add(var, small, inner, profile), inner, profile)
+    mean, root = _mean_and_root(rows, given, eps)
     if (found := _by_factors(rows, mean, root)) is not None:
         return found, None, None
     z, kept = _scaled_difference(rows.pair, mean, root, inner, profile), _kept(rows)

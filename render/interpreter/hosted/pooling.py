@@ -59,7 +59,7 @@ class Windows(NamedTuple):
     def padded(self, x: Array, fill: float) -> Array:
         rank, shape = len(self.results), list(x.shape)
         out = [max(n + p, m) for n, p, m in zip(shape[-rank:], self.pad, self.lengths(), strict=True)]
-        found = np.full((*shape[:-rank], *out), fill)
+        found = np.full((*shape[:-rank], *out), fill, x.dtype)
         found[self.inside(shape)] = x
         return found
 
@@ -73,6 +73,18 @@ class Windows(NamedTuple):
         for at in product(*map(range, self.size)):
             parts = zip(at, self.results, self.step, self.spread, strict=True)
             yield (..., *(slice(d * k, d * k + s * (n - 1) + 1, s) for k, n, s, d in parts))
+
+    def largest(self, x: Array) -> Array:
+        """Of every window, axis by axis from the outermost one: elements of a row then lie side by side."""
+        found, rank = self.padded(x, -np.inf), len(self.results)
+        for axis, (n, k, s, d) in enumerate(zip(self.results, self.size, self.step, self.spread, strict=True)):
+            rest: tuple[Any, ...] = (slice(None),) * (rank - 1 - axis)
+            cuts: list[tuple[Any, ...]] = [(..., slice(d * i, d * i + s * (n - 1) + 1, s), *rest) for i in range(k)]
+            parts = [found[cut] for cut in cuts]
+            found = parts[0].copy() if k == 1 else np.maximum(*parts[:2])
+            for part in parts[2:]:
+                np.maximum(found, part, out=found)
+        return found
 
     def overlap(self) -> int:
         """Windows that one element lies in, at most."""

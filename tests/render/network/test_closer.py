@@ -98,9 +98,9 @@ def test_the_window_of_one_output_says_what_the_whole_image_does(stride, padding
         out = layer(x)
     places = [0, out.numel() - 1, *torch.randint(0, out.numel(), (6,)).tolist()]
     for place, whole in zip(places, linearised(lambda t: layer(t), [x.clone()], places), strict=True):
-        call, cut = closer.window(layer, [x], out.shape, place)
-        assert float(call(cut)) == pytest.approx(float(out.view(-1)[place]), rel=1e-5, abs=1e-6)
-        (alone,) = linearised(call, [cut], [0])
+        call, given = closer.window(layer, [x], out.shape, place)
+        assert float(call(*given)) == pytest.approx(float(out.view(-1)[place]), rel=1e-5, abs=1e-6)
+        (alone,) = linearised(call, given, [0], known=call.args)
         assert astuple(alone) == pytest.approx(astuple(whole), rel=1e-5)  # sums of magnitudes in float32
 
 

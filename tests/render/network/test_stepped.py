@@ -12,8 +12,9 @@ import render
 from interval_ops.profiles.profile import load_profile
 from render.network.capture import Key
 from render.network.pairs import Pair
-from render.network.stepped import LeafStep, StepTwin
+from render.network.stepped import LeafStep, NormedPart, StepTwin
 from render.network.walks import MOVES, UNIT
+from render.reference.figures import etas, outside
 
 CPU = load_profile("torch-cpu")
 
@@ -186,3 +187,47 @@ class Turned(nn.Module):
 def test_what_is_no_single_operation_is_no_step(layer: nn.Module) -> None:
     x = torch.randn(3, 4)
     assert LeafStep.of(layer, x, layer(x)) is None
+
+
+@pytest.mark.parametrize("size", [2, (3, 2)])
+@pytest.mark.parametrize("step", [1, (2, 3)])
+@pytest.mark.parametrize("spread", [1, 2])
+@pytest.mark.parametrize("ceil", [False, True])
+def test_the_largest_of_windows_are_those_of_torch(size, step, spread, ceil) -> None:
+    layer, x = nn.MaxPool2d(size, step, 1, spread, ceil_mode=ceil), torch.randn(2, 3, 9, 11)
+    result = layer(x)
+    found = LeafStep.of(layer, x, result)
+    assert found is not None
+    windows = found.windows(x)
+    assert windows is not None
+    assert torch.equal(torch.from_numpy(windows.largest(x.numpy())), result)
+
+
+@pytest.mark.parametrize("name", ["batch norm", "bare batch norm"])
+@pytest.mark.parametrize("off", [0.0, 1e-3])
+def test_one_pass_over_channels_is_what_the_rules_say_of_them(name, off) -> None:
+    layer, x, other = leaf(name)
+    layer.running_var.uniform_(0.5, 2.0)
+    found = twin(layer, x, other)
+    assert found is not None
+    units = 1.0, UNIT, 2.0**-149
+    for at, part in found.parts("target"):
+        with torch.no_grad():
+            y, z = (found.cut(layer(t), at).reshape(-1).numpy().copy() for t in (x, other))
+        y[3] += off
+        assert isinstance(part, NormedPart)
+        seen, bounds = part.passed(y, z, units, CPU), part.bounds(CPU)
+        assert seen is not None and bounds is not None
+        exact, own = part.value.numpy().reshape(-1), part.of_other().numpy().reshape(-1)
+        moved = part.moved(UNIT).numpy().reshape(-1)
+        lo, hi = (np.broadcast_to(end, part.value.shape).reshape(-1) for end in bounds.pair)
+        size = np.abs(exact).max()
+        assert np.allclose(seen.sample[1], exact, rtol=0, atol=size * 2.0**-48)
+        assert np.allclose(seen.sample[2], moved, rtol=1e-6)
+        assert np.array_equal(seen.sample[3], lo) and np.array_equal(seen.sample[4], hi)
+        apart = etas(y, z, exact, moved, exact, moved, units, np.inf)
+        alone = etas(own, z, own, moved, own, moved, units, np.inf)
+        expected = (apart.target, apart.reference, alone.reference)
+        assert (seen.target, seen.reference, seen.own) == pytest.approx(expected, rel=1e-5)
+        assert (seen.target_out, seen.reference_out, seen.unbounded) == outside(y, z, lo, hi)
+        assert seen.finite and bool(seen.target_out) == bool(off)

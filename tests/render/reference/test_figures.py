@@ -78,3 +78,20 @@ def test_blocks_are_looked_at_where_they_hold_something_larger(size):
             hollow = figures.hollow(one, z, e, moved, 2.0**-24, 1.0)
             gap = np.where((one == z) | (np.isnan(one) & np.isnan(z)), 0.0, np.abs(one.astype(np.float64) - z))
             assert np.array_equal(hollow, np.flatnonzero((gap > 16 * 2.0**-24 * np.abs(e)) & ~(moved < np.abs(e) / 2)))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_one_pass_over_a_part_is_the_passes_over_it(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    y, z, exact = (random.standard_normal(1300) for _ in range(3))
+    moved = np.abs(random.standard_normal(1300)).astype(np.float32)
+    lo, hi = exact - 1.5, exact + 1.5
+    if seed > 1:
+        y[7], z[900], lo[1000], exact[1100] = np.nan, np.inf, -np.inf, y[1100]
+    y, z = y.astype(np.float32), z.astype(np.float32)
+    units = 2.0**-3, 2.0**-5, 1e-3
+    found = figures.judged(y, z, exact, moved, (lo, hi), units)
+    apart = figures.etas(y, z, exact, moved, exact, moved, units, np.inf)
+    assert (found.target, found.reference) == (apart.target, apart.reference)
+    assert (found.target_out, found.reference_out, found.unbounded) == figures.outside(y, z, lo, hi)
+    assert found.finite == (seed < 2)
