@@ -17,7 +17,6 @@ import numpy as np
 import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map
 
 from render.interpreter.hosted.call import Bounds, Call, quiet
 from render.interpreter.hosted.curves import moved as moved_by_slopes
@@ -36,7 +35,7 @@ from render.reference.figures import stride
 from render.reference.local_error import CANCELLING, Unit, base_name
 from render.reference.normalised import channel_sides
 from render.reference.running_error import Movable
-from render.reference.shadow import F64, ShadowMode, default_dtype
+from render.reference.shadow import F64, ShadowMode, default_dtype, leaves_of, mapped
 from render.result.defects import caught
 
 PART = 1 << 18
@@ -65,7 +64,7 @@ class _Seen(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        given = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+        given = [t for t in leaves_of((args, kwargs)) if isinstance(t, torch.Tensor)]
         if given and self.steps:
             raise _SeveralStepsError
         if not given or func.is_view:
@@ -99,10 +98,10 @@ class LeafStep:
         func, args, kwargs = seen.steps[0]
         if func._schema.is_mutable:  # in place: the operation itself
             func = getattr(getattr(torch.ops.aten, base_name(func), None), "default", None)
-        alone = sum(t is given for t in tree_leaves((args, kwargs)))
+        alone = sum(t is given for t in leaves_of((args, kwargs)))
         if func is None or alone != 1 or not args or args[0] is not given:
             return None
-        args, kwargs = tree_map(lambda t: t.detach() if isinstance(t, torch.Tensor) else t, (args, kwargs))
+        args, kwargs = mapped(lambda t: t.detach() if isinstance(t, torch.Tensor) else t, (args, kwargs))
         return cls(func, (None, *args[1:]), kwargs, result.shape)
 
     @property
@@ -118,7 +117,7 @@ class LeafStep:
     @property
     def beside(self) -> list[torch.Tensor]:
         """Its other operands."""
-        return [t for t in tree_leaves((self.args, self.kwargs)) if isinstance(t, torch.Tensor)]
+        return [t for t in leaves_of((self.args, self.kwargs)) if isinstance(t, torch.Tensor)]
 
 
 @dataclass
@@ -155,9 +154,9 @@ class StepPart:
 
     def _wide(self, x: torch.Tensor, error: float = 0.0) -> Movable:
         given = self.step.args, self.step.kwargs
-        args, kwargs = tree_map(lambda t: t.double() if isinstance(t, torch.Tensor) else t, given)
+        args, kwargs = mapped(lambda t: t.double() if isinstance(t, torch.Tensor) else t, given)
         nested = (x.double(), *args[1:]), kwargs
-        errors = [t.abs().mul_(error) for t in tree_leaves(nested) if isinstance(t, torch.Tensor)] if error else []
+        errors = [t.abs().mul_(error) for t in leaves_of(nested) if isinstance(t, torch.Tensor)] if error else []
         return Movable(self.step.func, *nested, errors, default_dtype)
 
     @property
@@ -291,7 +290,7 @@ class StepTwin(LayerTwin):
         """With those of its operands that belong to these channels."""
         if not self.by.channels:
             return self.step
-        args, kwargs = tree_map(lambda t: t[at[1]] if isinstance(t, torch.Tensor) else t,
+        args, kwargs = mapped(lambda t: t[at[1]] if isinstance(t, torch.Tensor) else t,
                               (self.step.args, self.step.kwargs))  # fmt: skip
         return LeafStep(self.step.func, args, kwargs, self.step.result)
 

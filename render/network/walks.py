@@ -154,7 +154,7 @@ class RegionWalk:
             wanted = self.wants(exit_)
             with Unseen():
                 if (stateless and len(own) == 1 and not wanted) or (wanted and self.known(exit_.key)):
-                    return own[0].clone()
+                    return self.returned(exit_)
                 if not wanted:
                     return forward(*args, **kwargs)
             return forward(*args, **kwargs)
@@ -164,6 +164,10 @@ class RegionWalk:
     def known(self, key: Key) -> bool:
         """Whether what is asked of the result of a leaf is known without running it; `found` then gives that."""
         return False
+
+    def returned(self, pair: Pair) -> torch.Tensor:
+        """What a leaf that need not run returns."""
+        return pair.at(self.side)[0].clone()
 
     def wants(self, pair: Pair) -> bool:
         return any((pair.key, i) in self.wanted for i in range(len(pair.target)))
@@ -215,6 +219,7 @@ class ExactWalk(RegionWalk):
         self.held = _memory_of(self.model.module) if from_elsewhere else frozenset()
         self.mode = ShadowMode(MOVES if errors else None)
         self.switched = False
+        self._begun: torch.Tensor | None = None
         self.drawn: dict[Key, tuple[torch.dtype, ...]] = {}
         """Types of the random numbers that were drawn up to a border."""
 
@@ -253,13 +258,26 @@ class ExactWalk(RegionWalk):
         with np.errstate(over="ignore"):
             return value, moved.astype(np.float32), estimated or lost  # a scale, not a bound
 
+    def _start(self, pair: Pair, place: int) -> torch.Tensor:
+        """What the next region starts from."""
+        return (pair.reference if self.own and self.side == "reference" else pair.target)[place]
+
+    def returned(self, pair: Pair) -> torch.Tensor:
+        """At once what `anchor` would write there."""
+        given, own = self._start(pair, 0), pair.at(self.side)[0]
+        alike = given.dtype == own.dtype and given.is_floating_point() and given.stride() == own.stride()
+        self._begun = given.clone() if alike else own.clone()
+        return self._begun
+
     def anchor(self, pair: Pair, place: int, tensor: torch.Tensor) -> None:
-        given = (pair.reference if self.own and self.side == "reference" else pair.target)[place]
+        given = self._start(pair, place)
         if not tensor.is_floating_point():
             return
         native = pair.at(self.side)[place] if self.model.compiler is None else None
-        if given is not native and not pair.equal[place] and self._is_own(tensor):
+        begun = tensor is self._begun and tensor.dtype == given.dtype and tensor.stride() == given.stride()
+        if given is not native and not begun and not pair.equal[place] and self._is_own(tensor):
             tensor.copy_(given)  # what is chosen by numbers (experts, maxima, masks) is chosen by these
+        self._begun = None
         self.mode.shadows.lend(tensor, given)
 
     def _is_own(self, tensor: torch.Tensor) -> bool:

@@ -28,7 +28,9 @@ from render.entry.execution import default_dtype as default_dtype
 from render.entry.kernels import ShadowedKernels as ShadowedKernels
 from render.entry.left_errors import LeftErrors, Number, arrays, math_functions
 from render.ops.aten import Form, of_form
-from render.ops.nested import leaves_of, mapped, refilled
+from render.ops.nested import leaves_of as leaves_of
+from render.ops.nested import mapped as mapped
+from render.ops.nested import refilled
 from render.ops.parts import dispatches as dispatches
 from render.ops.parts import in_parts as in_parts
 from render.ops.unseen import Unseen as Unseen
