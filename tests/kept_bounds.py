@@ -36,6 +36,7 @@ GROUPS = (
     "formats",
     "reduction",
     "dot",
+    "matrix",
     "scans",
     "hosted",
     "kernels",
