@@ -107,7 +107,11 @@ def changed(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
 def seen(tree: ast.AST) -> Iterator[ast.AST]:
     """The expressions that compute; a test of an `if` or `while` comes wrapped in it, to be negated."""
     for child in ast.iter_child_nodes(tree):
-        if isinstance(child, _UNSEEN) or (isinstance(child, ast.Assign) and _listing(child)):
+        if (
+            isinstance(child, _UNSEEN)
+            or child is getattr(tree, "returns", None)
+            or (isinstance(child, ast.Assign) and _listing(child))
+        ):
             continue
         if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
             continue

@@ -161,3 +161,12 @@ def test_the_listener_hears_what_was_chosen(monkeypatch: pytest.MonkeyPatch) -> 
     (one,) = told
     assert one["fn"] is looping and one["best_config"] is configs[1] and one["cache_hit"] is False
     assert min(one["configs_timings"], key=one["configs_timings"].get) is configs[1]
+
+
+def test_numbers_are_one_kind_where_the_compiler_gives_them_one_type() -> None:
+    kinds = {
+        1: 1, 0: "i32", 2: "i32", -1: "i32", 2**31 - 1: "i32", -(2**31): "i32", 2**31: "i64", -(2**31) - 1: "i64",
+        2**63 - 1: "i64", 2**63: "u64", 2**64 - 1: "u64",
+    }  # fmt: skip
+    assert {x: frontend._kind(x) for x in kinds} == kinds
+    assert [frontend._kind(x) for x in (1.0, True, None, torch.ones(2))] == ["fp32", "True", "None", "torch.float32"]

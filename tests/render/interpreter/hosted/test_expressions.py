@@ -156,6 +156,10 @@ OPEN = {  # as a function of the element
     "root": (lambda x: ones(1 / np.sqrt(float(x[0]) + 1e-5)), lambda t: (t + 1e-5) ** -0.5),
     "float32": (lambda x: ones(448.0 / float(np.float32(x[0].item()))), lambda t: 448 / t),
     "power": (lambda x: ones(2.0 ** -math.log2(float(x[0]))), lambda t: 1 / t),
+    "largest": (lambda x: ones(max(float(x[0]), 0.25) / 7), lambda t: t / 7),
+    "largest of three": (lambda x: ones(max(0.25, 3 * float(x[0]), 0.5) / 7), lambda t: 3 * t / 7),
+    "norm": (lambda x: ones(math.hypot(float(x[0]), 1.5) / 7), lambda t: math.hypot(t, 1.5) / 7),
+    "raised": (lambda x: ones(pow(float(x[0]), 1.5) / 7), lambda t: t**1.5 / 7),
 }  # fmt: skip
 
 

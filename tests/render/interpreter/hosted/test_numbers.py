@@ -6,7 +6,9 @@ import math
 import operator
 from itertools import product
 
+import numpy as np
 import pytest
+import torch
 from support import rng, trials
 
 from render.interpreter.hosted.mathematics import MATH, math_functions
@@ -191,3 +193,25 @@ def test_a_value_that_leaves_twice_has_the_bounds_of_both() -> None:
         "RND303 a value that rounding leaves open decides what the host does",
         "RND303 a value without a sound bound decides what the host does",
     ]
+
+
+def test_a_value_that_was_rounded_before_is_known_by_what_left() -> None:
+    single, half = float(np.float32(1 / 3)), float(np.float16(1 / 3))
+    own, said = session()
+    assert own.rounded(single, torch.float32) is None and not said  # nothing left
+    own.note(1 / 3, Ends(0.25, 0.5))
+    own.note(math.nextafter(1 / 3, 1.0), Ends(0.125, 0.375, TAINT))
+    assert own.rounded(single, torch.float32) == Ends(0.125, 0.5, TAINT) == own.rounded(half, torch.float16)
+    own.note(half, Ends(0.0, 1.0))  # and one more that is met later
+    assert own.rounded(half, torch.float16) == Ends(0.0, 1.0, TAINT)
+    own.literal.add(1 / 3 + 1e-9)
+    assert own.rounded(single, torch.float32) == Ends(0.125, 0.5, TAINT)
+    own.literal.add(0.7)
+    assert own.rounded(float(np.float32(0.7)), torch.float32) == Ends(float(np.float32(0.7)), float(np.float32(0.7)))
+    for plain in (2.0, -1.0, 0.0, math.inf, math.nan):
+        assert own.rounded(plain, torch.float32) is None
+    assert not said
+    for odd in (3.0, 0.9):
+        found = own.rounded(odd, torch.float32)
+        assert found is not None and found.taint and (found.lo, found.hi) == (odd, odd)
+    assert [s[:6] for s in said] == ["RND302"] * 2
