@@ -135,6 +135,7 @@ class HostTracker(HostBounds):
         tensors = [t for t in leaves if is_plain(t)]
         for t in tensors:
             self.settle(t)
+            self.memory.read_by_host(t)
         known = {id(t): e for t in tensors if (e := self.memory.host_envelope(t)) is not None}
         taint = NO_TAINT.union(*(e.taints for e in known.values()), *(e.taint for e in ends.values()))
         taint |= self._of_nothing(func, [t for t in tensors if not any(t is x for x in targets)])

@@ -169,6 +169,8 @@ _ALL = (
     Layer("_fused_adamw_", optimised.is_unscaled, optimised.adam(True)),
     Layer("_fused_sgd_", optimised.is_plain, optimised.sgd),
     Layer("_fused_adagrad_", optimised.is_plain, optimised.adagrad),
+    Layer("_amp_foreach_non_finite_check_and_unscale_", optimised.is_given, optimised.unscaled),
+    Layer("_amp_update_scale_", optimised.is_given, optimised.rescaled),
     Layer("mkldnn_rnn_layer", _is_lstm, lstm_layer),
     Layer("mkldnn_rnn_layer_backward", _is_lstm_gradient, lstm_gradients),
     Layer("native_batch_norm", _has_statistics, updating_batch_norm),

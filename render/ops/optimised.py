@@ -102,3 +102,28 @@ def adagrad(
         total.copy_(s)
         rate = _rate(lr) / (1 + (float(counts[i]) - 1) * lr_decay)
         param.copy_(p - _room(g / (s.sqrt() + eps) * rate))
+
+
+def is_given(*_: Any, **__: Any) -> bool:
+    """In all of their forms."""
+    return True
+
+
+def unscaled(grads: Any, found_inf: torch.Tensor, inv_scale: torch.Tensor) -> None:
+    """Gradients of a scaled loss, and whether one of them is not finite.
+
+    Source: aten/src/ATen/native/cpu/AmpGradScalerKernels.cpp, products in float32 for narrower types.
+    """
+    for grad in grads:
+        found_inf.copy_(torch.maximum(found_inf, (~torch.isfinite(grad)).any().to(found_inf.dtype)))
+        grad.copy_(_wide(grad) * inv_scale.to(_wide(grad).dtype))
+
+
+def rescaled(
+    scale: torch.Tensor, tracker: torch.Tensor, found_inf: torch.Tensor, growth: float, backoff: float, interval: int
+) -> torch.Tensor:
+    """The next scale: less after a gradient that was not finite, more after `interval` steps without one (as above)."""
+    failed, due, more = found_inf > 0, tracker + 1 == interval, scale * growth
+    scale.copy_(torch.where(failed, scale * backoff, torch.where(due & torch.isfinite(more), more, scale)))
+    tracker.copy_(torch.where(failed | due, torch.zeros_like(tracker), tracker + 1))
+    return scale

@@ -112,7 +112,8 @@ class Flow(Kinds):
         self._block(node.body)  # its names are those of the function around it
         self.functions[node.name] = self.given_back()
         self.returned = [*before, *(known for known in self.returned if known not in before)]
-        self.names[node.name] = self.returns.either(self.names.get(node.name, Carried.NONE))
+        if node is not self.running:
+            self.names[node.name] = self.returns.either(self.names.get(node.name, Carried.NONE))
         self.returns = self.returns.either(outer)
 
     _asyncfunctiondef = _functiondef

@@ -20,6 +20,7 @@ import torch
 from render.interpreter.hosted.carried import Carried
 from render.interpreter.hosted.dataflow import Flow
 from render.interpreter.hosted.expressions import OPERATORS, SIGNS, extreme
+from render.interpreter.hosted.held import keeps_nothing
 from render.interpreter.hosted.mathematics import ASKING
 from render.interpreter.hosted.numbers import Ends, LeftNumbers, Number
 from render.interpreter.hosted.overloads import OWN_ROOTS
@@ -32,6 +33,7 @@ _AGAIN = os.path.join(_OURS, "front", "")
 """Where it reads once more what was recorded, in the name of the user's line."""
 _NUMPY = (os.path.join(os.path.dirname(np.__file__), ""),)
 _STANDARD = (*{os.path.join(sysconfig.get_path(p), "") for p in ("stdlib", "platstdlib")}, *_NUMPY)
+_RUNNERS = frozenset(["_pytest", "pluggy", "xdist", "execnet", "IPython", "ipykernel", "tornado"])
 _COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
@@ -56,7 +58,10 @@ def _standing(tree: ast.Module, place: tuple[int, int, int, int], itself: bool) 
 
 @lru_cache(4096)
 def _is_library(file: str) -> bool:
-    """Whether a file is Python's own or numpy's: what these do is known by the name of what is called."""
+    """Whether a file is Python's own or numpy's: what these do is known by the name of what is called. Or of what runs
+    tests and notebooks, which goes on by nothing of theirs."""
+    if not _RUNNERS.isdisjoint(file.split(os.sep)):
+        return True
     return file.startswith(_NUMPY) or (file.startswith(_STANDARD) and "site-packages" not in file)
 
 
@@ -152,7 +157,8 @@ class UnseenDecisions:
             tree = tree_of(frame.f_code.co_filename)
             assert tree is not None
             scope = function_of(tree, nodes[0])
-            self._flows[key] = self._through(frame, tree, scope, dict.fromkeys(map(id, nodes), kind), parts)
+            sources = dict.fromkeys(map(id, nodes), kind)
+            self._flows[key] = self._through(frame, tree, scope, sources, parts, keeps_nothing(tree, nodes[0]))
         return self._flows[key]
 
     def _through(
@@ -162,6 +168,7 @@ class UnseenDecisions:
         scope: ast.AST,
         sources: dict[int, Carried],
         parts: list[Carried],
+        running: ast.AST | None,
     ) -> Flow:
         def thing(node: ast.AST) -> Any:
             return _thing(node, frame)
@@ -174,23 +181,32 @@ class UnseenDecisions:
         def is_tensor(x: Any) -> bool:
             return isinstance(x, torch.Tensor)
 
-        flow = Flow(scope, sources, thing, entered, is_tensor, parts=dict.fromkeys(sources, parts)).run()
+        flow = Flow(
+            scope, sources, thing, entered, is_tensor, parts=dict.fromkeys(sources, parts), running=running
+        ).run()
         if flow.attributes and any(flow.attributes.values()):
             self._by_attribute(flow, trees, scope)
         return flow
 
     def _by_attribute(self, flow: Flow, trees: list[ast.Module], scope: ast.AST) -> None:
-        """What other functions of the files do with what this one stored in attributes."""
-        for other in (part for tree in dict.fromkeys(trees) for part in _parts(tree)):
-            if other is scope:
-                continue
-            read = {n.attr for n in ast.walk(other) if isinstance(n, ast.Attribute)}
-            if any(flow.attributes.get(name) for name in read):
-                inner = Flow(other, {}, lambda _: None, flow.entered, flow.is_tensor, {}, dict(flow.attributes)).run()
+        """What other functions of the files do with what this one stored in attributes, and with what these give."""
+        attributes, functions = dict(flow.attributes), dict[str, Carried]()
+        before: Any = None
+        while before != (attributes, functions):
+            before = dict(attributes), dict(functions)
+            for other in (part for tree in dict.fromkeys(trees) for part in _parts(tree)):
+                if other is scope or not any(attributes.get(n) or functions.get(n) for n in _mentioned(other)):
+                    continue
+                inner = Flow(
+                    other, {}, lambda _: None, flow.entered, flow.is_tensor, dict(functions), attributes,
+                    methods=functions,
+                ).run()  # fmt: skip
                 flow.decides.update(inner.decides)
                 flow.escapes.update(inner.escapes)
-                if inner.returns:
-                    flow.escapes[id(other)] = other  # to whoever calls it
+                if inner.returns and isinstance(other, ast.FunctionDef | ast.AsyncFunctionDef):
+                    held = (functions, attributes) if other.decorator_list else (functions,)  # a property, perhaps
+                    for names in held:
+                        names[other.name] = inner.returns.either(names.get(other.name, inner.returns))
 
     def _entered(self, function: Any, call: ast.Call, trees: list[ast.Module]) -> tuple[ast.AST, bool] | None:
         bound = False
@@ -325,6 +341,15 @@ def _returned(flow: Flow, frame: FrameType, nodes: tuple[ast.AST, ...]) -> tuple
     while id(up) in above and not isinstance(up, ast.Lambda):
         up = above[id(up)]
     return (flow.kind(up.body) if isinstance(up, ast.Lambda) else flow.returns), []
+
+
+@lru_cache(1024)
+def _mentioned(part: ast.AST) -> frozenset[str]:
+    """Names and attributes that stand in a function."""
+    nodes = ast.walk(part)
+    return frozenset(
+        n.id if isinstance(n, ast.Name) else n.attr for n in nodes if isinstance(n, ast.Name | ast.Attribute)
+    )
 
 
 @lru_cache(128)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from functools import lru_cache
 
-from render.interpreter.hosted.carried import CARRYING, SHOWING
-from render.interpreter.hosted.reading import called, parents
+from render.interpreter.hosted.carried import CARRYING, PUTTING, SHOWING
+from render.interpreter.hosted.reading import called, parents, root_of
 
 _DISPLAYS = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
 _MADE = frozenset(["list", "dict", "set", "defaultdict", "deque", "OrderedDict"])
@@ -68,3 +68,25 @@ def _is_read(above: dict[int, ast.AST], name: ast.Name) -> bool:
     if isinstance(node, ast.Call):
         return node.func is not name and called(node.func) in CARRYING | SHOWING
     return isinstance(node, _READING)
+
+
+def keeps_nothing(tree: ast.AST, node: ast.AST) -> ast.AST | None:
+    """The innermost function around an expression, if it puts nothing where another call of it could find it."""
+    above, up = parents(tree), node
+    while not isinstance(up, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        if id(up) not in above:
+            return None
+        up = above[id(up)]
+    own = {n.arg for n in ast.walk(up.args) if isinstance(n, ast.arg)}
+    own |= {n.id for n in ast.walk(up) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return up if all(_keeps_not(n, own) for n in ast.walk(up)) else None
+
+
+def _keeps_not(node: ast.AST, own: set[str]) -> bool:
+    if isinstance(node, ast.Global | ast.Nonlocal | ast.NamedExpr | ast.Yield | ast.YieldFrom):
+        return False
+    if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
+        return root_of(node) in own
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in PUTTING:
+        return root_of(node.func) in own
+    return True

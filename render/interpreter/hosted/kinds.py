@@ -60,6 +60,10 @@ class Kinds:
     """Of calls by id, what is known of the parts of the tuple that they give."""
     functions: dict[str, list[Carried]] = field(default_factory=dict)
     """The same of functions inside, by name."""
+    methods: dict[str, Carried] = field(default_factory=dict)
+    """Of functions by name, what they are known to give."""
+    running: ast.AST | None = None
+    """The function inside that runs now and keeps nothing: what it gives goes to who called it, which is read apart."""
     _within: dict[int, Entering] = field(default_factory=dict)
     _ordered: bool = False
 
@@ -219,7 +223,8 @@ class Kinds:
         return Carried.TEXT if max(self._parts(node), default=Carried.NONE) else Carried.NONE
 
     def _lambda(self, node: ast.Lambda) -> Carried:
-        return self.kind(node.body)
+        found = self.kind(node.body)
+        return Carried.NONE if node is self.running else found
 
     def _namedexpr(self, node: ast.NamedExpr) -> Carried:
         kind = self.kind(node.value)
@@ -256,7 +261,9 @@ class Kinds:
         if name in _ALL_NAMES and not arguments:
             self._lost(node)
         if not (own or given) or name in SHOWING:
-            return self.kind(node.func) if not isinstance(node.func, ast.Attribute) else Carried.NONE
+            return (
+                self.methods.get(name, Carried.NONE) if isinstance(node.func, ast.Attribute) else self.kind(node.func)
+            )
         if name == "float" and given is Carried.TEXT:
             self.decides[id(node)] = node
         if name == "float":

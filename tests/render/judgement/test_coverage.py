@@ -251,3 +251,14 @@ def test_programs_that_hand_something_on_are_not_judged_in_part(entry):
 def test_what_is_no_part_is_refused(programs):
     with pytest.raises(RenderError, match="no part of the programs"):
         in_part(in_tiles(), 16, programs)
+
+
+@pytest.mark.parametrize("number", [lambda x: x.norm().item(), lambda x: float(x.norm())])
+def test_a_number_that_left_torch_times_a_result_reads_it(number):
+    def scaled(x):
+        return layer_norm(False)(x)[0] * number(x)
+
+    x = torch.randn(4, N, generator=torch.Generator().manual_seed(0))
+    for gain, label in ((1.0, "Type-I"), (1.1, "Type-II")):
+        v = classify(scaled, x, ref=lambda x, gain=gain: F.layer_norm(x, (N,)) * x.norm() * gain)
+        assert v.label == label, v

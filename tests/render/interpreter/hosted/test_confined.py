@@ -235,6 +235,59 @@ def test_what_is_only_shown_taints_nothing(capsys):
     assert found is None or not found.taints
 
 
+class Trainer:
+    def __init__(self, x):
+        self.w, self.history, self.largest = x.detach().clone().requires_grad_(), [], None
+        self.optimiser = torch.optim.SGD([self.w], lr=0.1)
+        self.schedule = torch.optim.lr_scheduler.ExponentialLR(self.optimiser, 0.37)
+
+    def turn(self):
+        self.optimiser.zero_grad()
+        loss = (self.w * self.w).sum()
+        loss.backward()
+        self.optimiser.step()
+        self.schedule.step()
+        return loss
+
+    def run(self):
+        for _ in range(3):
+            self.history.append(self.turn().item())
+        return self.w.detach()
+
+    def smallest(self):
+        return min(self.history)
+
+    @property
+    def newest(self):
+        return self.history[-1]
+
+
+class Using(Trainer):
+    def run(self):
+        for _ in range(3):
+            self.largest = self.turn().item()
+        return self.w.detach()
+
+    def half(self):
+        return self.largest / 2
+
+    def onward(self):
+        return torch.ones(2) * float(self.half())
+
+
+def test_attributes_are_followed_to_who_reads_them(capsys):
+    """Nobody in this file does more than print what the one keeps; the other's goes on as a plain float."""
+    for kind in (Trainer, Using):
+        session, x = Session(), torch.tensor([VALUE, 2.0])
+        with session:
+            session.memory.carry(x, np.array([LO, 2.0]), np.array([HI, 2.0]), frozenset())
+            trainer = kind(x)
+            found = session.envelope(trainer.run())
+            print(trainer.smallest() if kind is Trainer else "", trainer.newest if kind is Trainer else "")
+        assert found is not None
+        assert bool(found.taints) == (kind is Using)
+
+
 def test_a_schedule_goes_on_beside_a_log():
     def trained(x, schedule):
         w = x.detach().clone().requires_grad_()
