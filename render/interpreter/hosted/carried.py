@@ -81,6 +81,8 @@ SHOWING = frozenset([
     "pprint", "display", "isinstance", "type", "len", "id", "assert_allclose", "assert_array_equal",
     "assert_almost_equal", "assert_array_almost_equal", "assert_equal", "assert_array_less", "approx", "raises",
     "skip", "fail", "xfail", "tqdm", "set_description", "set_postfix", "add_scalar", "log_metric",
+    "savetxt", "save", "savez", "savez_compressed", "savefig", "plot", "scatter", "imshow", "semilogy", "semilogx",
+    "loglog", "errorbar", "fill_between", "axhline", "axvline",
     "numel", "dim", "stride", "element_size", "is_contiguous", "data_ptr", "nelement", "is_floating_point",
 ])  # fmt: skip
 """Their results hold nothing of what they are given, or only a test that fails by it."""

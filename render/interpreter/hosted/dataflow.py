@@ -107,14 +107,14 @@ class Flow(Kinds):
             self._statement(node)
 
     def _functiondef(self, node: Any) -> None:
-        outer, self.returns = self.returns, Carried.NONE
-        before, self.returned = self.returned, []
-        self._block(node.body)  # its names are those of the function around it
-        self.functions[node.name] = self.given_back()
-        self.returned = [*before, *(known for known in self.returned if known not in before)]
+        outer = self.returns, self.returned
+        self.returns, self.returned = Carried.NONE, []
+        self._block(node.body)  # it sees the names of the function around it
+        self.inside[id(node)], self.functions[node.name] = (self.returns, self.given_back()), self.given_back()
         if node is not self.running:
-            self.names[node.name] = self.returns.either(self.names.get(node.name, Carried.NONE))
-        self.returns = self.returns.either(outer)
+            name = self.variable(node)
+            self.names[name] = self.returns.either(self.names.get(name, Carried.NONE))
+        self.returns, self.returned = outer
 
     _asyncfunctiondef = _functiondef
 

@@ -108,7 +108,7 @@ class UnseenDecisions:
             for node in flow.decides.values():
                 if value is None or not self._alike(node, ends, value, frame_, nodes):
                     return f"`{' '.join(ast.unparse(node).split())[:60]}`"
-            kind, parts = _returned(flow, frame_, nodes)
+            kind, parts = _returned(flow, nodes)
             if not kind:
                 return None
         return None
@@ -125,7 +125,7 @@ class UnseenDecisions:
             flow = self._flow(frame_, nodes, kind, parts)
             if flow.escapes or (any(flow.attributes.values()) and len(files) > 1):
                 return False  # attributes are read in the function's own file
-            (kind, parts), below = _returned(flow, frame_, nodes), frame_
+            (kind, parts), below = _returned(flow, nodes), frame_
             if not kind:
                 return True
         return below is not None
@@ -333,14 +333,14 @@ class _Value:
         return found if ends is None else Number(float(found), ends, self._apart)
 
 
-def _returned(flow: Flow, frame: FrameType, nodes: tuple[ast.AST, ...]) -> tuple[Carried, list[Carried]]:
+def _returned(flow: Flow, nodes: tuple[ast.AST, ...]) -> tuple[Carried, list[Carried]]:
     """What the function that runs, which may stand inside the one that was read, gives back, and the parts of that."""
-    if frame.f_code.co_name != "<lambda>":
-        return flow.returns, flow.given_back()
     above, up = parents(flow.scope), nodes[0]
-    while id(up) in above and not isinstance(up, ast.Lambda):
+    while id(up) in above and not isinstance(up, ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef):
         up = above[id(up)]
-    return (flow.kind(up.body) if isinstance(up, ast.Lambda) else flow.returns), []
+    if isinstance(up, ast.Lambda) and up is not flow.scope:
+        return flow.kind(up.body), []
+    return flow.inside.get(id(up), (flow.returns, flow.given_back()))
 
 
 @lru_cache(1024)

@@ -24,6 +24,7 @@ from render.interpreter.hosted.carried import (
 )  # fmt: skip
 from render.interpreter.hosted.held import is_own, is_shared
 from render.interpreter.hosted.reading import called, root_of, takers, tells_float
+from render.interpreter.hosted.scopes import variables
 
 _ROUNDS = (ast.FloorDiv, ast.Mod)
 _ALL_NAMES = frozenset(["locals", "vars", "globals"])
@@ -60,6 +61,8 @@ class Kinds:
     """Of calls by id, what is known of the parts of the tuple that they give."""
     functions: dict[str, list[Carried]] = field(default_factory=dict)
     """The same of functions inside, by name."""
+    inside: dict[int, tuple[Carried, list[Carried]]] = field(default_factory=dict)
+    """What functions inside give, by id, and the parts of that."""
     methods: dict[str, Carried] = field(default_factory=dict)
     """Of functions by name, what they are known to give."""
     running: ast.AST | None = None
@@ -72,6 +75,11 @@ class Kinds:
 
     def _return(self, node: ast.Return | ast.Yield) -> Carried:
         raise NotImplementedError
+
+    def variable(self, node: ast.Name | ast.FunctionDef) -> str:
+        """What a name stands for, of several functions' names that are the same."""
+        found = variables(self.scope).get(id(node))
+        return found or (node.name if isinstance(node, ast.FunctionDef) else node.id)
 
     def _parted(self, target: ast.AST, value: ast.expr) -> list[_Part]:
         """What each name gets of a value, whose parts are all read before any of them is put."""
@@ -96,8 +104,9 @@ class Kinds:
             if kind and is_shared(self.scope, target.id):
                 self._lost(target)
             new = Carried.NONE if tensor else kind
-            self.names[target.id] = new if self._ordered else new.either(self.names.get(target.id, new))
-            (self.tensors.add if tensor and not self.names[target.id] else self.tensors.discard)(target.id)
+            name = self.variable(target)
+            self.names[name] = new if self._ordered else new.either(self.names.get(name, new))
+            (self.tensors.add if tensor and not self.names[name] else self.tensors.discard)(name)
         elif isinstance(target, ast.Attribute):
             if kind and target.attr == "__dict__":
                 self._lost(target)
@@ -119,7 +128,7 @@ class Kinds:
         if kind and not (isinstance(held, ast.Attribute | ast.Subscript) or self._is_own(held)):
             self._lost(held)
         if isinstance(held, ast.Name):
-            kind = kind.either(self.names.get(held.id, Carried.NONE))
+            kind = kind.either(self.names.get(self.variable(held), Carried.NONE))
         self._put(held, kind, False)
 
     def _is_own(self, held: ast.AST) -> bool:
@@ -167,7 +176,8 @@ class Kinds:
     _tuple = _set = _dict = _list
 
     def _name(self, node: ast.Name) -> Carried:
-        return Carried.NONE if node.id in self.tensors else self.names.get(node.id, Carried.NONE)
+        name = self.variable(node)
+        return Carried.NONE if name in self.tensors else self.names.get(name, Carried.NONE)
 
     def _attribute(self, node: ast.Attribute) -> Carried:
         own = self.kind(node.value)
@@ -238,7 +248,9 @@ class Kinds:
         return Carried.NONE
 
     def _looped(self, node: Any) -> Carried:
-        targets = [n.id for turn in node.generators for n in ast.walk(turn.target) if isinstance(n, ast.Name)]
+        targets = [
+            self.variable(n) for turn in node.generators for n in ast.walk(turn.target) if isinstance(n, ast.Name)
+        ]
         outer = {name: (self.names.get(name), name in self.tensors) for name in targets}
         for turn in node.generators:
             self.kind(turn)
@@ -260,7 +272,7 @@ class Kinds:
         name = called(node.func)
         if name in _ALL_NAMES and not arguments:
             self._lost(node)
-        if not (own or given) or name in SHOWING:
+        if not (own or given) or (name in SHOWING and self.entered(node) is None):
             return (
                 self.methods.get(name, Carried.NONE) if isinstance(node.func, ast.Attribute) else self.kind(node.func)
             )
@@ -375,7 +387,8 @@ class Kinds:
     def tensor(self, node: ast.AST) -> bool:
         """Whether an expression is a tensor, which is followed by itself."""
         if isinstance(node, ast.Name):
-            return node.id in self.tensors or (node.id not in self.names and self.is_tensor(self.thing(node)))
+            name = self.variable(node)
+            return name in self.tensors or (name not in self.names and self.is_tensor(self.thing(node)))
         if isinstance(node, ast.BinOp):
             return self.tensor(node.left) or self.tensor(node.right)
         if isinstance(node, ast.UnaryOp):

@@ -235,6 +235,39 @@ def test_what_is_only_shown_taints_nothing(capsys):
     assert found is None or not found.taints
 
 
+def save(v):
+    return v * 1.7
+
+
+def test_what_functions_inside_give_is_theirs(tmp_path):
+    """Two functions inside have the same names, and one that gives another away does not give what that one gives."""
+
+    def made(power):
+        def run(x):
+            n = x[0].item()
+            np.savetxt(tmp_path / "x.txt", np.asarray(x))
+            return torch.ones(2, dtype=torch.float64) * n**power
+
+        return run
+
+    def other(x):
+        n = len(x)
+        return torch.ones(2) if n > 1 else torch.zeros(2)
+
+    def run_beside(function):
+        session, x = Session(), torch.tensor([VALUE, 2.0])
+        with session:
+            session.memory.carry(x, np.array([LO, 2.0]), np.array([HI, 2.0]), frozenset())
+            return session.envelope(function(x))
+
+    for function in (made(2), other):
+        found = run_beside(function)
+        assert found is None or not found.taints
+    found = run_beside(lambda x: torch.ones(2) * save(float(x[0])))
+    assert found is not None
+    assert found.taints or ((found.lo <= LO * 1.7 + 1e-6).all() and (found.hi >= HI * 1.7 - 1e-6).all())
+
+
 class Trainer:
     def __init__(self, x):
         self.w, self.history, self.largest = x.detach().clone().requires_grad_(), [], None
