@@ -294,6 +294,8 @@ class Number(float):
     """A float that left torch: `ends` are its bounds, `own` the numbers of its session."""
 
     __slots__ = ("ends", "own")
+    __array_priority__ = -1.0
+    """Above numpy's scalars, which leave arithmetic with a number to it, and below its arrays."""
     ends: Ends
     own: LeftNumbers
 
@@ -409,6 +411,8 @@ def _joint(name: str, ends: Sequence[Ends]) -> list[float]:
 def _ends_of(x: Any, own: LeftNumbers) -> Ends | None:
     if isinstance(x, Number):
         return x.ends
+    if isinstance(x, np.number | np.bool_) and not isinstance(x, np.complexfloating):
+        x = x.item()
     if isinstance(x, (int, float)):
         computed = x in own.plain or not own.is_written(x)
         return (own.of(x) if computed else None) or Ends(float(x), float(x))
@@ -438,6 +442,9 @@ def _corners(function: Callable[[Any, Any], Any], a: Ends, b: Ends) -> list[floa
 
 def _binary(name: str, function: Callable[[Any, Any], Any]) -> None:
     def plain(self: Number, other: Any, swapped: bool) -> Any:
+        if isinstance(other, np.generic) and (swapped or not isinstance(other, float)):
+            self.own.begin()  # numpy makes a scalar of its own of it, which nobody follows
+            return function(other, float(self)) if swapped else function(float(self), other)
         theirs = _ends_of(other, self.own)
         if theirs is None:
             return NotImplemented

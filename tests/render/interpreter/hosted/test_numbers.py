@@ -215,3 +215,21 @@ def test_a_value_that_was_rounded_before_is_known_by_what_left() -> None:
         found = own.rounded(odd, torch.float32)
         assert found is not None and found.taint and (found.lo, found.hi) == (odd, odd)
     assert [s[:6] for s in said] == ["RND302"] * 2
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.float16, np.int64, np.bool_])
+def test_what_numpy_makes_of_a_number_is_its_own_and_later_floats_are_suspect(kind) -> None:
+    for function in ARITHMETIC:
+        for swapped in (True, False):
+            own, _ = session()
+            x, other = number(1.0, 2.0, own), kind(1)
+            got = function(other, x) if swapped else function(x, other)
+            wanted = function(other, float(x)) if swapped else function(float(x), other)
+            assert got == wanted and (type(got) is type(wanted) or type(got) is Number)
+            assert type(got) is Number or own.suspect
+    for name in ("lt", "le", "gt", "ge", "eq", "ne"):
+        own, said = session()
+        assert getattr(operator, name)(kind(1), number(0.5, 2.0, own)) == getattr(operator, name)(1, 0.95)
+        assert len(said) == 1
+    assert np.exp(x) == np.exp(float(x)) and (np.ones(2) - x).tolist() == [1 - float(x)] * 2
+    assert (x * np.ones(2)).tolist() == [float(x)] * 2
