@@ -87,6 +87,8 @@ SHOWING = frozenset([
 ])  # fmt: skip
 """Their results hold nothing of what they are given, or only a test that fails by it."""
 TEXTS = frozenset(["str", "repr", "format", "hex", "dumps", "join", "ascii"])
+COUNTING = frozenset(["len", "int", "float", "round", "size", "numel", "dim", "nelement", "perf_counter", "time"])
+"""What they give is one of Python's own numbers."""
 PUTTING = frozenset(["append", "extend", "insert", "setdefault", "update"])
 """Methods by which a container gets something more."""
 SHAPES = frozenset([

@@ -90,3 +90,24 @@ def _keeps_not(node: ast.AST, own: set[str]) -> bool:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in PUTTING:
         return root_of(node.func) in own
     return True
+
+
+_STRANGE = frozenset([
+    "np", "numpy", "complex", "cmath", "cfloat", "complex64", "complex128", "view_as_complex", "polar", "mpmath", "mpf",
+    "gmpy2", "sympy", "jax", "jnp", "cupy", "pandas", "pd", "scipy", "Decimal", "ctypes",
+])  # fmt: skip
+_OPERATORS = frozenset(f"__{of}{name}__" for name in (
+    "add", "sub", "mul", "truediv", "pow", "floordiv", "mod", "divmod") for of in ("", "r", "i"))  # fmt: skip
+
+
+@lru_cache(256)
+def is_strange(tree: ast.AST) -> bool:
+    """Whether a file has numbers that take a float in arithmetic as they like: arrays, complex ones, classes of it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, complex):
+            return True
+        if isinstance(node, ast.FunctionDef) and node.name in _OPERATORS:
+            return True
+        if isinstance(node, ast.Name | ast.Attribute) and called(node) in _STRANGE:
+            return True
+    return False

@@ -11,6 +11,7 @@ from typing import Any
 
 from render.interpreter.hosted.carried import (
     CARRYING,
+    COUNTING,
     KEPT,
     NUMERIC,
     PUTTING,
@@ -65,6 +66,8 @@ class Kinds:
     """What functions inside give, by id, and the parts of that."""
     methods: dict[str, Carried] = field(default_factory=dict)
     """Of functions by name, what they are known to give."""
+    strange: bool = False
+    """Whether there may be numbers that take part in arithmetic in their own way: arrays, complex ones, of classes."""
     running: ast.AST | None = None
     """The function inside that runs now and keeps nothing: what it gives goes to who called it, which is read apart."""
     _within: dict[int, Entering] = field(default_factory=dict)
@@ -195,12 +198,29 @@ class Kinds:
 
     def _met(self, node: ast.AST, kinds: list[Carried], op: ast.operator) -> Carried:
         found = max(kinds)
-        if found.sees and any(kind.blind for kind in kinds):
-            self._lost(node)  # a number that knows itself meets one that does not
+        operands = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.target, node.value)  # type: ignore[attr-defined]
+        if found.sees and (any(kind.blind for kind in kinds) or not all(map(self._is_number, operands))):
+            self._lost(node)  # a number that knows itself meets one that does not, or that takes it as a plain one
         exact = found is Carried.FLOAT and isinstance(op, ast.Mod)  # one of its own, looked for by its value
         if isinstance(op, _ROUNDS) and found.blind and not exact:
             self.decides[id(node)] = node
         return found
+
+    def _is_number(self, node: ast.AST) -> bool:
+        """Whether an operand is one of Python's own numbers, which leaves arithmetic to the number that it meets; where
+        nobody knows, whether the file has no others (`strange`)."""
+        if isinstance(node, ast.Constant):
+            return isinstance(node.value, int | float | str)
+        if self.kind(node).sees:
+            return True
+        if isinstance(node, ast.UnaryOp):
+            return self._is_number(node.operand)
+        if isinstance(node, ast.BinOp):
+            return self._is_number(node.left) and self._is_number(node.right)
+        if isinstance(node, ast.Call) and called(node.func) in COUNTING:
+            return True
+        found = self.thing(node)
+        return not self.strange if found is None else isinstance(found, int | float | str | list | tuple)
 
     def _unaryop(self, node: ast.UnaryOp) -> Carried:
         if isinstance(node.op, ast.Not):
@@ -356,7 +376,7 @@ class Kinds:
             before = deepcopy(running)
             inner = type(self)(
                 function, {}, lambda _: None, self.entered, self.is_tensor, dict(running.kinds), self.attributes,
-                set(running.tensors), self.depth + 1,
+                set(running.tensors), self.depth + 1, strange=self.strange,
             )  # fmt: skip
             inner._within = self._within
             running.returns = max(running.returns, inner.run().returns)

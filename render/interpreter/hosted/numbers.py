@@ -397,6 +397,13 @@ class Number(float):
     def __deepcopy__(self, memo: Any) -> Number:
         return self
 
+    @property
+    def real(self) -> Number:  # type: ignore[override]
+        return self
+
+    def conjugate(self) -> Number:
+        return self
+
     __hash__ = float.__hash__
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import cmath
 import contextlib
+import fractions
 import functools
 import json
 import logging
@@ -164,6 +166,32 @@ def by_class(v):
     return Own.at
 
 
+def in_place(v):
+    wave = 1.7 + 0j
+    wave *= v
+    return wave.real
+
+
+def array_in_place(v):
+    table = TABLE.copy()
+    table *= v
+    return table[0]
+
+
+def put(v):
+    table = np.zeros(3)
+    table[0] = v * 1.7
+    return table[0] * 1.1
+
+
+class Odd:
+    def __mul__(self, other):
+        return 1.7 * float(other)
+
+    __rmul__ = __mul__
+
+
+ODD, WAVE, TABLE = Odd(), 1.7 + 0.3j, np.ones(3) * 1.7
 WAYS = {
     "itself": lambda v: v * 1.7,
     "text": lambda v: float(f"{v:.17g}") * 1.7,
@@ -178,9 +206,26 @@ WAYS = {
     "hex": lambda v: float.fromhex(v.hex()) * 1.7,
     "gamma": lambda v: math.gamma(v),
     "next": lambda v: next(yielded(v)),
+    "complex": lambda v: ((1.7 + 1j) * v).real,
+    "of a complex variable": lambda v: (WAVE * v).imag,
+    "size of a complex one": lambda v: abs(WAVE * v),
+    "cmath": lambda v: cmath.exp(v * 1j).real,
+    "element": lambda v: (v * TABLE)[0],
+    "element of a product": lambda v: (TABLE * v)[1] * 1.1,
+    "dot": lambda v: TABLE @ (TABLE * v),
+    "ufunc": lambda v: np.add(TABLE, v)[0],
+    "scalar": lambda v: np.float64(1.7) * v,
+    "narrow scalar": lambda v: float(np.float32(1.7) * v),
+    "fraction": lambda v: fractions.Fraction(17, 10) * v,
+    "class": lambda v: ODD * v,
+    "class on the right": lambda v: v * ODD,
+    "real part": lambda v: v.real * 1.7,
+    "conjugate": lambda v: v.conjugate() * 1.7,
+    "objects": lambda v: np.array([v], dtype=object)[0] * 1.7,
+    "power": lambda v: 1.7**v,
 } | {f.__name__: f for f in (
     caught, enclosed, aliased, aliased_later, held_before, by_meter, by_call, by_names, by_matching, by_parameter,
-    by_module, by_global, by_setting, by_dict, by_default, by_class,
+    in_place, array_in_place, put, by_module, by_global, by_setting, by_dict, by_default, by_class,
 )}  # fmt: skip
 LEAVING = {"float": lambda x: float(x[0]), "item": lambda x: x[0].item(), "both": lambda x: x[0].item() + float(x[0])}
 
