@@ -37,7 +37,7 @@ class Carried(IntEnum):
     def either(self, other: Carried) -> Carried:
         """What is carried where this or another is, on ways that nobody tells apart."""
         low, high = sorted((self, other))
-        if high is Carried.ARRAY or low is high or not high.sees:
+        if high is Carried.ARRAY or low == high or not high.sees:
             return high
         return Carried.FLOAT if low in (Carried.TEXT, Carried.FLOAT) else Carried.SOMETIMES
 

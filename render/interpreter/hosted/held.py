@@ -6,6 +6,7 @@ import ast
 from functools import lru_cache
 
 from render.interpreter.hosted.carried import CARRYING, PUTTING, SHOWING
+from render.interpreter.hosted.numbers import ARITHMETIC
 from render.interpreter.hosted.reading import called, parents, root_of
 
 _DISPLAYS = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
@@ -96,8 +97,7 @@ _STRANGE = frozenset([
     "np", "numpy", "complex", "cmath", "cfloat", "complex64", "complex128", "view_as_complex", "polar", "mpmath", "mpf",
     "gmpy2", "sympy", "jax", "jnp", "cupy", "pandas", "pd", "scipy", "Decimal", "ctypes",
 ])  # fmt: skip
-_OPERATORS = frozenset(f"__{of}{name}__" for name in (
-    "add", "sub", "mul", "truediv", "pow", "floordiv", "mod", "divmod") for of in ("", "r", "i"))  # fmt: skip
+_OPERATORS = frozenset(f"__{of}{function.__name__}__" for function in ARITHMETIC for of in ("", "r", "i"))
 
 
 @lru_cache(256)

@@ -354,6 +354,16 @@ def test_sums_over_places():
 
 def in_place_lists(x):
     y = [x + 1]
+    scaled = {"grad_scale": torch.ones(1), "found_inf": torch.zeros(1)}
+    torch._fused_sgd_(
+        y, [x], [], weight_decay=0.0, momentum=0.0, lr=0.1, dampening=0.0, nesterov=False, maximize=False,
+        is_first_step=True, **scaled,
+    )  # fmt: skip
+    return y[0]
+
+
+def unscaled(x):
+    y = [x + 1]
     torch._amp_foreach_non_finite_check_and_unscale_(y, torch.zeros(1), torch.ones(1))
     return y[0]
 
@@ -386,7 +396,8 @@ def flips(x):
         (lambda x: x[int((x * 1.1).flatten().median(0).indices) % 4], "median"),
         (lambda x: torch.native_dropout(x * 1.1, 0.5, True)[0], "dropout"),
         (lambda x: torch.view_as_real(torch.linalg.eigvals(x)), "complex"),
-        (in_place_lists, "_amp_foreach_non_finite_check_and_unscale"),
+        (in_place_lists, "_fused_sgd"),
+        (unscaled, "isfinite"),
         (lambda x: torch.linalg.vector_norm(x * 1.1, 0), "order 0"),
         (lambda x: (x * 1.1).put(torch.tensor([0, 0]), x[0, :2], accumulate=True), "put that adds"),
         (lambda x: (x * 1.1).index_put((torch.tensor([0, 0]),), x[:2], accumulate=True), "index_put that adds"),
