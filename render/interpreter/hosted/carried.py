@@ -54,13 +54,11 @@ class Entering:
 
     kinds: dict[str, Carried]
     tensors: set[str]
-    numbers: set[str]
     returns: Carried = Carried.NONE
 
-    def join(self, kinds: dict[str, Carried], tensors: set[str], numbers: set[str]) -> None:
+    def join(self, kinds: dict[str, Carried], tensors: set[str]) -> None:
         self.kinds |= {name: kind.either(self.kinds.get(name, Carried.NONE)) for name, kind in kinds.items()}
         self.tensors &= tensors
-        self.numbers &= numbers
 
 
 NUMERIC = frozenset(MATH) | (JOINTLY.keys() - {math.copysign.__name__})

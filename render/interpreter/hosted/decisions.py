@@ -20,7 +20,7 @@ import torch
 from render.interpreter.hosted.carried import Carried
 from render.interpreter.hosted.dataflow import Flow
 from render.interpreter.hosted.expressions import OPERATORS, SIGNS, extreme
-from render.interpreter.hosted.held import counters_of, is_strange, keeps_nothing
+from render.interpreter.hosted.held import is_strange, keeps_nothing
 from render.interpreter.hosted.mathematics import ASKING
 from render.interpreter.hosted.numbers import Ends, LeftNumbers, Number
 from render.interpreter.hosted.overloads import OWN_ROOTS
@@ -183,14 +183,10 @@ class UnseenDecisions:
 
         def through(strange: bool) -> Flow:
             known = dict.fromkeys(sources, parts)
-            counters = counters_of(trees)
-            return Flow(
-                scope, sources, thing, entered, is_tensor, parts=known, strange=strange, counters=counters,
-                running=running,
-            ).run()  # fmt: skip
+            return Flow(scope, sources, thing, entered, is_tensor, parts=known, strange=strange, running=running).run()
 
         flow = through(is_strange(tree))
-        if any(map(is_strange, trees)) and (not flow.strange or len(trees) > 1):
+        if not flow.strange and any(map(is_strange, trees)):
             flow = through(True)
         if flow.attributes and any(flow.attributes.values()):
             self._by_attribute(flow, trees, scope)
@@ -207,7 +203,7 @@ class UnseenDecisions:
                     continue
                 inner = Flow(
                     other, {}, lambda _: None, flow.entered, flow.is_tensor, dict(functions), attributes,
-                    methods=functions, strange=flow.strange, counters=flow.counters,
+                    methods=functions, strange=flow.strange,
                 ).run()  # fmt: skip
                 flow.decides.update(inner.decides)
                 flow.escapes.update(inner.escapes)

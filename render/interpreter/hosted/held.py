@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
 from functools import lru_cache
 
 from render.interpreter.hosted.carried import CARRYING, PUTTING, SHOWING
@@ -112,27 +111,3 @@ def is_strange(tree: ast.AST) -> bool:
         if isinstance(node, ast.Name | ast.Attribute) and called(node) in _STRANGE:
             return True
     return False
-
-
-@lru_cache(256)
-def _set_in(tree: ast.AST) -> tuple[frozenset[str], frozenset[str]]:
-    """Attributes that a file sets to numbers that are written, and those that it sets to anything else."""
-    every, others = set[str](), set[str]()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            written = isinstance(node.value, ast.Constant) and isinstance(node.value.value, int | float)
-            field = ast.Attribute | ast.Name if isinstance(node, ast.AnnAssign) else ast.Attribute
-            for name in (called(t) for t in targets if isinstance(t, field)):
-                (every if written else others).add(name)
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            above = parents(tree).get(id(node))
-            if not isinstance(above, ast.Assign | ast.AnnAssign | ast.AugAssign):
-                others.add(node.attr)
-    return frozenset(every), frozenset(others)
-
-
-def counters_of(trees: Iterable[ast.AST]) -> frozenset[str]:
-    """Attributes that files set to numbers that are written, and else only add to (`+=`)."""
-    every, others = zip(*map(_set_in, trees), strict=True)
-    return frozenset[str]().union(*every) - frozenset[str]().union(*others)

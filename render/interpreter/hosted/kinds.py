@@ -24,7 +24,7 @@ from render.interpreter.hosted.carried import (
     any_of,
 )  # fmt: skip
 from render.interpreter.hosted.held import is_own, is_shared
-from render.interpreter.hosted.reading import called, parents, root_of, takers, tells_float
+from render.interpreter.hosted.reading import called, root_of, takers, tells_float
 from render.interpreter.hosted.scopes import variables
 
 _ROUNDS = (ast.FloorDiv, ast.Mod)
@@ -66,11 +66,6 @@ class Kinds:
     """What functions inside give, by id, and the parts of that."""
     methods: dict[str, Carried] = field(default_factory=dict)
     """Of functions by name, what they are known to give."""
-    given: set[str] = field(default_factory=set)
-    """Parameters that are Python's own numbers."""
-    counters: frozenset[str] = frozenset()
-    """Attributes that the file sets to such alone."""
-    _looked_at: set[str] = field(default_factory=set)
     strange: bool = False
     """Whether there may be numbers that take part in arithmetic in their own way: arrays, complex ones, of classes."""
     running: ast.AST | None = None
@@ -216,7 +211,7 @@ class Kinds:
         nobody knows, whether the file has no others (`strange`)."""
         if isinstance(node, ast.Constant):
             return isinstance(node.value, int | float | str)
-        if self.kind(node) is Carried.NUMBER:
+        if self.kind(node).sees:
             return True
         if isinstance(node, ast.UnaryOp):
             return self._is_number(node.operand)
@@ -224,36 +219,8 @@ class Kinds:
             return self._is_number(node.left) and self._is_number(node.right)
         if isinstance(node, ast.Call) and called(node.func) in COUNTING:
             return True
-        if isinstance(node, ast.Call) and called(node.func) in (max.__name__, min.__name__, abs.__name__):
-            return not node.keywords and all(map(self._is_number, node.args))
         found = self.thing(node)
-        if not self.strange:
-            return found is None or isinstance(found, int | float | str | list | tuple)
-        if isinstance(node, ast.Attribute) and found is None:
-            return node.attr in self.counters
-        if not isinstance(node, ast.Name):
-            return isinstance(found, int | float)
-        return self._only_numbers(node, isinstance(found, int | float) or self.variable(node) in self.given)
-
-    def _only_numbers(self, name: ast.Name, otherwise: bool) -> bool:
-        """Whether all that the function binds to a name are Python's own numbers; `otherwise`: if it binds nothing."""
-        variable = self.variable(name)
-        if variable in self._looked_at:
-            return True
-        self._looked_at.add(variable)
-        try:
-            above = parents(self.scope)
-            nodes = (n for n in ast.walk(self.scope) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
-            bound = [above.get(id(n)) for n in nodes if self.variable(n) == variable]
-            return all(map(self._binds_number, bound)) if bound else otherwise
-        finally:
-            self._looked_at.discard(variable)
-
-    def _binds_number(self, node: ast.AST | None) -> bool:
-        if isinstance(node, ast.For):
-            return isinstance(node.iter, ast.Call) and called(node.iter.func) == "range"
-        plain = isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign) and node.value is not None
-        return plain and self._is_number(node.value)  # type: ignore[union-attr,arg-type]
+        return not self.strange if found is None else isinstance(found, int | float | str | list | tuple)
 
     def _unaryop(self, node: ast.UnaryOp) -> Carried:
         if isinstance(node.op, ast.Not):
@@ -394,23 +361,22 @@ class Kinds:
         return root_of(function)
 
     def _inside(self, node: ast.Call, function: ast.AST, bound: bool) -> Carried:
-        kinds, tensors, numbers = self._handed(node, function.args, bound)  # type: ignore[attr-defined]
+        kinds, tensors = self._handed(node, function.args, bound)  # type: ignore[attr-defined]
         running = self._within.get(id(function))
         if running is not None:  # it calls itself, and is read again with this
-            running.join(kinds, tensors, numbers)
+            running.join(kinds, tensors)
             return running.returns
         if self.depth >= _DEPTH:
             self.decides[id(node)] = node
             self._lost(node)
             return Carried.FLOAT
-        running, before = Entering(kinds, tensors, numbers), None
+        running, before = Entering(kinds, tensors), None
         self._within[id(function)] = running
         while running != before:
             before = deepcopy(running)
             inner = type(self)(
                 function, {}, lambda _: None, self.entered, self.is_tensor, dict(running.kinds), self.attributes,
                 set(running.tensors), self.depth + 1, strange=self.strange,
-                counters=self.counters, given=set(running.numbers),
             )  # fmt: skip
             inner._within = self._within
             running.returns = max(running.returns, inner.run().returns)
@@ -420,24 +386,15 @@ class Kinds:
         del self._within[id(function)]
         return max(running.returns, self.kind(node.func) if isinstance(node.func, ast.Name) else Carried.NONE)
 
-    def _handed(
-        self, node: ast.Call, parameters: ast.arguments, bound: bool
-    ) -> tuple[dict[str, Carried], set[str], set[str]]:
-        """What the parameters of a function carry, which are tensors, and which are Python's own numbers."""
+    def _handed(self, node: ast.Call, parameters: ast.arguments, bound: bool) -> tuple[dict[str, Carried], set[str]]:
+        """What the parameters of a function carry, and which are tensors."""
         places = [a.arg for a in (*parameters.posonlyargs, *parameters.args)][int(bound) :]
         rest = max((self.kind(x) for x in (*node.args, *(k.value for k in node.keywords))), default=Carried.NONE)
         if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
-            return (
-                dict.fromkeys([*places, *(a.arg for a in parameters.kwonlyargs), *takers(parameters)], rest),
-                set(),
-                set(),
-            )
+            return dict.fromkeys([*places, *(a.arg for a in parameters.kwonlyargs), *takers(parameters)], rest), set()
         given = [*zip(places, node.args, strict=False), *((k.arg or "", k.value) for k in node.keywords)]
         kinds = {name: self.kind(x) for name, x in given} | dict.fromkeys(takers(parameters), rest)
-        usual = zip(reversed(places), reversed(parameters.defaults), strict=False)
-        numbers = {n for n, x in usual if self._is_number(x)} - {n for n, _ in given}
-        numbers |= {n for n, x in given if self._is_number(x)}
-        return kinds, {name for name, x in given if self.tensor(x)}, numbers
+        return kinds, {name for name, x in given if self.tensor(x)}
 
     def given_back(self) -> list[Carried]:
         """What the parts of the tuple carry that each `return` gives; empty where they give none, or others."""
