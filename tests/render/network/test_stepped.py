@@ -41,6 +41,9 @@ LEAVES = {
 }  # fmt: skip
 
 
+SMOOTH = ("gelu", "its other form", "silu in place", "tanh")
+
+
 def leaf(name: str) -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
     torch.manual_seed(5)
     layer, x = LEAVES[name]().eval(), 2 * torch.randn(3, 6, 5, 7)
@@ -83,8 +86,12 @@ def test_parts_give_the_record_of_the_walks(name, bounds, monkeypatch):
     assert parts.code == whole.code or bounds == "asked"  # without a walk of bounds nothing says what rounds
     for key in ("differing", "unstable", "nonfinite", "unbounded", "target_out_target", "reference_out_target"):
         assert getattr(parts, key) == getattr(whole, key), key
-    for key in ("eta_target", "eta_reference", "difference", "width", "kappa"):  # movements by slopes of cells
-        assert getattr(parts, key) == pytest.approx(getattr(whole, key), rel=2e-2), key
+    for key in ("eta_target", "eta_reference", "difference", "width", "kappa"):
+        part, all_ = getattr(parts, key), getattr(whole, key)
+        if key.startswith("eta") and name in SMOOTH:  # moved by the largest slope of a cell: by little more, never less
+            assert all_ * (1 - 2e-2) <= part <= all_ * (1 + 1e-3), key
+        else:
+            assert part == pytest.approx(all_, rel=1e-2 if key == "kappa" and name in SMOOTH else 1e-3), key
 
 
 @pytest.mark.parametrize("part", [60, 1 << 16])
