@@ -25,7 +25,7 @@ from render.interpreter.hosted.carried import (
 )  # fmt: skip
 from render.interpreter.hosted.held import is_own, is_shared
 from render.interpreter.hosted.reading import called, root_of, takers, tells_float
-from render.interpreter.hosted.scopes import variables
+from render.interpreter.hosted.scopes import bindings, variables
 
 _ROUNDS = (ast.FloorDiv, ast.Mod)
 _ALL_NAMES = frozenset(["locals", "vars", "globals"])
@@ -66,6 +66,7 @@ class Kinds:
     """What functions inside give, by id, and the parts of that."""
     methods: dict[str, Carried] = field(default_factory=dict)
     """Of functions by name, what they are known to give."""
+    _asked_names: dict[str, bool] = field(default_factory=dict)
     strange: bool = False
     """Whether there may be numbers that take part in arithmetic in their own way: arrays, complex ones, of classes."""
     running: ast.AST | None = None
@@ -211,16 +212,37 @@ class Kinds:
         nobody knows, whether the file has no others (`strange`)."""
         if isinstance(node, ast.Constant):
             return isinstance(node.value, int | float | str)
-        if self.kind(node).sees:
-            return True
         if isinstance(node, ast.UnaryOp):
             return self._is_number(node.operand)
-        if isinstance(node, ast.BinOp):
+        if isinstance(node, ast.BinOp):  # before what it carries is asked, which asks this of its operands
             return self._is_number(node.left) and self._is_number(node.right)
+        if self.kind(node) is Carried.NUMBER:
+            return True
         if isinstance(node, ast.Call) and called(node.func) in COUNTING:
             return True
         found = self.thing(node)
-        return not self.strange if found is None else isinstance(found, int | float | str | list | tuple)
+        if not self.strange:
+            return found is None or isinstance(found, int | float | str | list | tuple)
+        if isinstance(node, ast.Name) and (bound := bindings(self.scope).get(self.variable(node))):
+            return self._only_numbers(self.variable(node), bound)
+        return isinstance(found, int | float)
+
+    def _only_numbers(self, name: str, bound: list[ast.AST | None]) -> bool:
+        """Whether all that a function binds to a name is such a number, whenever it does; each name is asked once."""
+        asking = self._asked_names
+        if name in asking:
+            return asking[name]
+        first, asking[name] = not asking, True  # what it is made of itself adds nothing else
+        found = asking[name] = all(map(self._binds_number, bound))
+        if first:
+            asking.clear()
+        return found
+
+    def _binds_number(self, node: ast.AST | None) -> bool:
+        if isinstance(node, ast.For):
+            return isinstance(node.iter, ast.Call) and called(node.iter.func) == range.__name__
+        plain = isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign) and node.value is not None
+        return plain and self._is_number(node.value)  # type: ignore[union-attr,arg-type]
 
     def _unaryop(self, node: ast.UnaryOp) -> Carried:
         if isinstance(node.op, ast.Not):

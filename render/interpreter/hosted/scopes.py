@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from functools import lru_cache
 
+from render.interpreter.hosted.reading import parents
+
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -16,6 +18,17 @@ def variables(scope: ast.AST) -> dict[int, str]:
     are bound to."""
     found: dict[int, str] = {}
     _visit(scope, [], found, scope)
+    return found
+
+
+@lru_cache(256)
+def bindings(scope: ast.AST) -> dict[str, list[ast.AST | None]]:
+    """Of each variable that a function binds, the statements around its names where it does."""
+    found: dict[str, list[ast.AST | None]] = {}
+    above, own = parents(scope), variables(scope)
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.setdefault(own[id(node)], []).append(above.get(id(node)))
     return found
 
 

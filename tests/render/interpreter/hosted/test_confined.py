@@ -184,6 +184,36 @@ def put(v):
     return table[0] * 1.1
 
 
+def bound_anew(v):
+    scale = 0.5
+    for _ in range(2):
+        out = v * scale
+        scale = TABLE
+    return out[0]
+
+
+def one_or_other(v):
+    either = v if TABLE[0] < 1 else TABLE
+    return (either * v)[1]
+
+
+def grown(v):
+    scale = other = 0.5
+    for _ in range(2):
+        out = v * scale
+        scale = other
+        other = other * TABLE
+    return (v * other)[0] + 0 * sum(np.ravel(out))
+
+
+def scaled(v, by=1.0):
+    return (v * by)[0]
+
+
+def by_argument(v):
+    return scaled(v, TABLE)
+
+
 class Odd:
     def __mul__(self, other):
         return 1.7 * float(other)
@@ -225,7 +255,8 @@ WAYS = {
     "power": lambda v: 1.7**v,
 } | {f.__name__: f for f in (
     caught, enclosed, aliased, aliased_later, held_before, by_meter, by_call, by_names, by_matching, by_parameter,
-    in_place, array_in_place, put, by_module, by_global, by_setting, by_dict, by_default, by_class,
+    in_place, array_in_place, put, bound_anew, one_or_other, grown, by_argument,
+    by_module, by_global, by_setting, by_dict, by_default, by_class,
 )}  # fmt: skip
 LEAVING = {"float": lambda x: float(x[0]), "item": lambda x: x[0].item(), "both": lambda x: x[0].item() + float(x[0])}
 

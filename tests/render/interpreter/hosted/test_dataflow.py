@@ -9,6 +9,7 @@ from drawn_flows import ARRAY, FLOAT, NUMBER, programs
 from support import trials
 
 from render.interpreter.hosted.dataflow import Carried, Flow
+from render.interpreter.hosted.kinds import Kinds
 
 
 def through(text: str, kind: Carried = Carried.FLOAT) -> Flow:
@@ -42,3 +43,31 @@ def test_nothing_that_a_way_decides_is_overlooked(left: int, plain: bool):
             assert lines(flow) == drawn.lines, drawn.text
             assert bool(flow.returns) == drawn.returns, drawn.text
     assert known or not plain
+
+
+SUM = "def f(x):\n    s = 0.0\n    for _ in range(3):\n        s += x.item()\n    return {}\n"
+CHAIN = "def f(x):\n    v0 = x.item()\n{}    return v0\n"
+
+
+def reading(text, strange, monkeypatch):
+    """How many expressions are looked at."""
+    function, seen = ast.parse(text).body[0], []
+    asked = Kinds.kind
+    monkeypatch.setattr(Kinds, "kind", lambda self, node: seen.append(node) or asked(self, node))
+    left = next(n for n in ast.walk(function) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute))
+    Flow(function, {id(left): Carried.NUMBER}, lambda _: None, lambda _: None, lambda _: False, strange=strange).run()
+    monkeypatch.undo()
+    return len(seen)
+
+
+@pytest.mark.parametrize("strange", [False, True])
+@pytest.mark.parametrize("kind", ["sum", "chain"])
+def test_long_expressions_and_chains_of_names_are_read_a_few_times(kind, strange, monkeypatch):
+    def text(n):
+        if kind == "sum":
+            return SUM.format(" + ".join(f"s * {i}.5" for i in range(n)))
+        return CHAIN.format("".join(f"    v{i + 1} = v{i} * 1.5 + v{max(i - 1, 0)} * 2.5\n" for i in range(n)))
+
+    few, many = (reading(text(n), strange, monkeypatch) for n in (8, 16))
+    assert few > 8
+    assert many <= 6 * few
