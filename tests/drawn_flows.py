@@ -110,7 +110,8 @@ def ways(text: str, left: int) -> Drawn:
         space = _functions(way, left)
         exec(code, space)
         found.ways += 1
-        found.returns |= _holds(space["run"]())
+        with contextlib.suppress(UnboundLocalError):  # a way that ends as it ends for a user, and returns nothing
+            found.returns |= _holds(space["run"]())
         found.lines |= way.lines
         for n in range(len(way.given), len(way.taken)):
             answer, of = way.taken[n]

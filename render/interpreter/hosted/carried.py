@@ -61,6 +61,32 @@ class Entering:
         self.tensors &= tensors
 
 
+class TooMuchCode(Exception):
+    """A function, with those that it calls, is more than is read of it."""
+
+
+@dataclass
+class ReadingBudget:
+    """How much is read, counted in expressions, and what has changed on the way."""
+
+    left: int = 200_000
+    """Expressions that may still be read: some hundred times what a training loop of a hundred lines takes."""
+    changes: int = 0
+    """Names and attributes that were given something else."""
+    stored: int = 0
+    """The last of these that every function sees, in an attribute."""
+
+    def step(self) -> None:
+        """Raises TooMuchCode."""
+        self.left -= 1
+        if self.left < 0:
+            raise TooMuchCode
+
+    def change(self) -> int:
+        self.changes += 1
+        return self.changes
+
+
 NUMERIC = frozenset(MATH) | (JOINTLY.keys() - {math.copysign.__name__})
 """Functions of `math` that keep the bounds of a number, or say that they do not know them."""
 CARRYING = NUMERIC | {"arc" + n[1:] for n in MATH if n[0] == "a"} | frozenset([

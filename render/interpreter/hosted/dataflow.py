@@ -43,6 +43,7 @@ class Flow(Kinds):
     def _join(self, other: _State) -> None:
         """Either of two ways led here."""
         names, tensors = other[:2]
+        self._changed = self.budget.change()
         self.tensors = {n for n in self.tensors | tensors if all(
             n in t or not k.get(n) for t, k in ((self.tensors, self.names), (tensors, names)))}  # fmt: skip
         self.names = {name: any_of(k.get(name, Carried.NONE) for k in (self.names, names))
@@ -52,7 +53,7 @@ class Flow(Kinds):
         """One of these leads here, and nothing else does."""
         first, *others = ways
         if self._ordered:
-            self.names, self.tensors = dict(first[0]), set(first[1])
+            self.names, self.tensors, self._changed = dict(first[0]), set(first[1]), self.budget.change()
         for way in (first, *others):
             self._join(way)
 
@@ -114,6 +115,7 @@ class Flow(Kinds):
         if node is not self.running:
             name = self.variable(node)
             self.names[name] = self.returns.either(self.names.get(name, Carried.NONE))
+        self._changed = self.budget.change()
         self.returns, self.returned = outer
 
     _asyncfunctiondef = _functiondef
@@ -222,6 +224,7 @@ class Flow(Kinds):
 
     def _yielded(self, node: ast.Yield) -> Carried:
         found = self._return(node)
+        self._changed = self.budget.change()
         if self.returns:
             self._lost(node)  # whoever asks for the next one
         return found

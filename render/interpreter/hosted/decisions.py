@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from render.interpreter.hosted.carried import Carried
+from render.interpreter.hosted.carried import Carried, ReadingBudget, TooMuchCode
 from render.interpreter.hosted.dataflow import Flow
 from render.interpreter.hosted.expressions import OPERATORS, SIGNS, extreme
 from render.interpreter.hosted.held import is_strange, keeps_nothing
@@ -96,7 +96,7 @@ class UnseenDecisions:
 
     def __init__(self, numbers: LeftNumbers) -> None:
         self._numbers = numbers
-        self._flows: dict[Any, Flow] = {}
+        self._flows: dict[Any, Flow | None] = {}
 
     def by(self, ends: Ends, value: float | None, kind: Carried, frame: FrameType) -> str | None:
         """What they decide by it, in words; None where it is nothing. `value`: None for an array."""
@@ -105,6 +105,8 @@ class UnseenDecisions:
             if not nodes:
                 return "its source cannot be read"
             flow = self._flow(frame_, nodes, kind, parts)
+            if flow is None:
+                return "more code than is read"
             for node in flow.decides.values():
                 if value is None or not self._alike(node, ends, value, frame_, nodes):
                     return f"`{' '.join(ast.unparse(node).split())[:60]}`"
@@ -123,7 +125,7 @@ class UnseenDecisions:
             if not nodes or (below is not None and below.f_back is not frame_):
                 return False  # a library between the two has it
             flow = self._flow(frame_, nodes, kind, parts)
-            if flow.escapes or (any(flow.attributes.values()) and len(files) > 1):
+            if flow is None or flow.escapes or (any(flow.attributes.values()) and len(files) > 1):
                 return False  # attributes are read in the function's own file
             (kind, parts), below = _returned(flow, nodes), frame_
             if not kind:
@@ -150,7 +152,8 @@ class UnseenDecisions:
                 return
             frame = frame.f_back
 
-    def _flow(self, frame: FrameType, nodes: tuple[ast.AST, ...], kind: Carried, parts: list[Carried]) -> Flow:
+    def _flow(self, frame: FrameType, nodes: tuple[ast.AST, ...], kind: Carried, parts: list[Carried]) -> Flow | None:
+        """None where it is more than is read."""
         tensors = frozenset(k for k, v in frame.f_locals.items() if isinstance(v, torch.Tensor))
         key = frame.f_code, frame.f_lasti, kind, tuple(parts), tensors
         if key not in self._flows:
@@ -158,7 +161,11 @@ class UnseenDecisions:
             assert tree is not None
             scope = function_of(tree, nodes[0])
             sources = dict.fromkeys(map(id, nodes), kind)
-            self._flows[key] = self._through(frame, tree, scope, sources, parts, keeps_nothing(tree, nodes[0]))
+            try:
+                found = self._through(frame, tree, scope, sources, parts, keeps_nothing(tree, nodes[0]))
+            except (TooMuchCode, RecursionError):
+                found = None
+            self._flows[key] = found
         return self._flows[key]
 
     def _through(
@@ -173,7 +180,7 @@ class UnseenDecisions:
         def thing(node: ast.AST) -> Any:
             return _thing(node, frame)
 
-        trees = [tree]
+        trees, budget = [tree], ReadingBudget()
 
         def entered(call: ast.Call) -> tuple[ast.AST, bool] | None:
             return self._entered(thing(call.func), call, trees)
@@ -183,7 +190,9 @@ class UnseenDecisions:
 
         def through(strange: bool) -> Flow:
             known = dict.fromkeys(sources, parts)
-            return Flow(scope, sources, thing, entered, is_tensor, parts=known, strange=strange, running=running).run()
+            return Flow(
+                scope, sources, thing, entered, is_tensor, parts=known, strange=strange, running=running, budget=budget
+            ).run()
 
         flow = through(is_strange(tree))
         if not flow.strange and any(map(is_strange, trees)):
@@ -203,7 +212,7 @@ class UnseenDecisions:
                     continue
                 inner = Flow(
                     other, {}, lambda _: None, flow.entered, flow.is_tensor, dict(functions), attributes,
-                    methods=functions, strange=flow.strange,
+                    methods=functions, strange=flow.strange, budget=flow.budget,
                 ).run()  # fmt: skip
                 flow.decides.update(inner.decides)
                 flow.escapes.update(inner.escapes)
@@ -343,7 +352,10 @@ def _returned(flow: Flow, nodes: tuple[ast.AST, ...]) -> tuple[Carried, list[Car
     while id(up) in above and not isinstance(up, ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef):
         up = above[id(up)]
     if isinstance(up, ast.Lambda) and up is not flow.scope:
-        return flow.kind(up.body), []
+        try:
+            return flow.kind(up.body), []
+        except TooMuchCode:
+            return Carried.ARRAY, []  # all that a value may be
     return flow.inside.get(id(up), (flow.returns, flow.given_back()))
 
 

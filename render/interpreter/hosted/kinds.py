@@ -21,6 +21,7 @@ from render.interpreter.hosted.carried import (
     TEXTS,
     Carried,
     Entering,
+    ReadingBudget,
     any_of,
 )  # fmt: skip
 from render.interpreter.hosted.held import is_own, is_shared
@@ -66,6 +67,11 @@ class Kinds:
     """What functions inside give, by id, and the parts of that."""
     methods: dict[str, Carried] = field(default_factory=dict)
     """Of functions by name, what they are known to give."""
+    budget: ReadingBudget = field(default_factory=ReadingBudget)
+    """Shared by all that is read for one number."""
+    _read: dict[int, tuple[tuple[int, int], Carried]] = field(default_factory=dict)
+    """Of expressions by id, what they carry, and since when nothing has changed."""
+    _changed: int = 0
     _asked_names: dict[str, bool] = field(default_factory=dict)
     strange: bool = False
     """Whether there may be numbers that take part in arithmetic in their own way: arrays, complex ones, of classes."""
@@ -109,12 +115,18 @@ class Kinds:
                 self._lost(target)
             new = Carried.NONE if tensor else kind
             name = self.variable(target)
+            before = self.names.get(name), name in self.tensors
             self.names[name] = new if self._ordered else new.either(self.names.get(name, new))
             (self.tensors.add if tensor and not self.names[name] else self.tensors.discard)(name)
+            if before != (self.names[name], name in self.tensors):
+                self._changed = self.budget.change()
         elif isinstance(target, ast.Attribute):
             if kind and target.attr == "__dict__":
                 self._lost(target)
-            self.attributes[target.attr] = kind.either(self.attributes.get(target.attr, Carried.NONE))
+            stored = self.attributes.get(target.attr)
+            self.attributes[target.attr] = kind.either(stored or Carried.NONE)
+            if stored is not self.attributes[target.attr]:
+                self.budget.stored = self.budget.change()
         elif isinstance(target, ast.Subscript):
             self.kind(target)
             if not self.tensor(target.value):
@@ -159,14 +171,24 @@ class Kinds:
             self.decides[id(test)] = test
 
     def kind(self, node: ast.AST) -> Carried:
+        """What an expression carries. Raises TooMuchCode."""
+        state = self._changed, self.budget.stored
+        known = self._read.get(id(node))
+        if known is not None and known[0] == state:
+            return known[1]
+        self.budget.step()
+        found = self._kind(node)
+        self._read[id(node)] = (self._changed, self.budget.stored), found
+        return found
+
+    def _kind(self, node: ast.AST) -> Carried:
         if id(node) in self.sources:
             for child in ast.iter_child_nodes(node):
                 self.kind(child)
             return self.sources[id(node)]
         method = getattr(self, f"_{type(node).__name__.lower()}", None)
         if method is not None:
-            found: Carried = method(node)
-            return found
+            return method(node)  # type: ignore[no-any-return]
         return max(self._parts(node), default=Carried.NONE)
 
     def _parts(self, node: ast.AST) -> list[Carried]:
@@ -293,6 +315,7 @@ class Kinds:
         targets = [
             self.variable(n) for turn in node.generators for n in ast.walk(turn.target) if isinstance(n, ast.Name)
         ]
+        around = self._changed, dict(self.names), set(self.tensors)
         outer = {name: (self.names.get(name), name in self.tensors) for name in targets}
         for turn in node.generators:
             self.kind(turn)
@@ -302,6 +325,8 @@ class Kinds:
             self.names.pop(name, None)
             self.names |= {} if kind is None else {name: kind}
             (self.tensors.add if tensor else self.tensors.discard)(name)
+        same = around[1:] == (self.names, self.tensors)
+        self._changed = around[0] if same else self.budget.change()
         return found
 
     _listcomp = _setcomp = _generatorexp = _dictcomp = _looped
@@ -398,7 +423,7 @@ class Kinds:
             before = deepcopy(running)
             inner = type(self)(
                 function, {}, lambda _: None, self.entered, self.is_tensor, dict(running.kinds), self.attributes,
-                set(running.tensors), self.depth + 1, strange=self.strange,
+                set(running.tensors), self.depth + 1, strange=self.strange, budget=self.budget,
             )  # fmt: skip
             inner._within = self._within
             running.returns = max(running.returns, inner.run().returns)

@@ -8,6 +8,7 @@ import pytest
 from drawn_flows import ARRAY, FLOAT, NUMBER, programs
 from support import trials
 
+from render.interpreter.hosted.carried import ReadingBudget, TooMuchCode
 from render.interpreter.hosted.dataflow import Carried, Flow
 from render.interpreter.hosted.kinds import Kinds
 
@@ -71,3 +72,51 @@ def test_long_expressions_and_chains_of_names_are_read_a_few_times(kind, strange
     few, many = (reading(text(n), strange, monkeypatch) for n in (8, 16))
     assert few > 8
     assert many <= 6 * few
+
+
+NESTED = "def left(): ...\n\ndef inner(a, b):\n    return a * 2\n\ndef run():\n    v = left()\n    return {}\n"
+
+
+def nested(depth):
+    value = "v"
+    for _ in range(depth):
+        value = f"inner(abs({value} + 1) * 2, {value[:40].count('v')})"
+    return NESTED.format(value)
+
+
+def test_calls_inside_calls_are_read_a_few_times(monkeypatch):
+    seen, asked = [], Kinds.kind
+    monkeypatch.setattr(Kinds, "kind", lambda self, node: seen.append(node) or asked(self, node))
+    counts = []
+    for depth in (6, 12):
+        through(nested(depth))
+        counts.append(len(seen))
+        seen.clear()
+    assert counts[1] <= 4 * counts[0]
+
+
+@pytest.mark.parametrize("left", [FLOAT, NUMBER, ARRAY])
+def test_what_was_read_before_is_what_reading_it_again_says(left, monkeypatch):
+    """Nothing that is kept of an expression outlives a change of what it is made of."""
+    for drawn in programs(77_000 * left, trials(40), left, False):
+        kept = through(drawn.text, Carried(left))
+        with monkeypatch.context() as patch:
+            patch.setattr(Kinds, "kind", Kinds._kind)
+            again = through(drawn.text, Carried(left))
+        for name in ("returns", "names", "attributes", "tensors"):
+            assert getattr(kept, name) == getattr(again, name), drawn.text
+        for name in ("decides", "escapes"):
+            assert {ast.dump(n, include_attributes=True) for n in getattr(kept, name).values()} == {
+                ast.dump(n, include_attributes=True) for n in getattr(again, name).values()
+            }, drawn.text
+
+
+def test_reading_ends_where_there_is_more_than_is_read():
+    function = ast.parse("def f(x):\n    v = x.item()\n" + "    v = v * 2 + 1\n" * 50).body[0]
+
+    def read(budget):
+        return Flow(function, {}, lambda _: None, lambda _: None, lambda _: False, budget=budget).run()
+
+    read(ReadingBudget(left=2000))
+    with pytest.raises(TooMuchCode):
+        read(ReadingBudget(left=100))

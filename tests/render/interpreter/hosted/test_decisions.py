@@ -9,6 +9,8 @@ import pytest
 import torch
 from numpy import ceil
 
+from render.interpreter.hosted import decisions
+from render.interpreter.hosted.carried import ReadingBudget
 from render.interpreter.session import Session
 
 LO, HI, VALUE = 0.9, 1.1, 1.03
@@ -214,6 +216,12 @@ def test_what_decides_nothing_keeps_its_bounds(name):
 
 def test_numbers_and_what_goes_along_with_them_are_told_apart():
     assert followed(along)[1] == set()
+
+
+def test_code_that_is_more_than_is_read_may_decide_anything(monkeypatch):
+    assert followed(summed)[1] == set()
+    monkeypatch.setattr(decisions, "ReadingBudget", lambda: ReadingBudget(left=3))
+    assert "RND303" in followed(summed)[1]
 
 
 def test_a_function_read_again_after_its_file_has_changed(tmp_path, monkeypatch):
