@@ -32,7 +32,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from interval_ops.formats.model import FP32
 from interval_ops.profiles.profile import CAUSES
-from render.entry.execution import Entry, Execution, on_cpu
+from render.entry.execution import Entry, Execution, Tensor, on_cpu
 from render.entry.held import held_by
 from render.entry.inputs import Inputs
 from render.explain.study import Study
@@ -246,17 +246,27 @@ def _changed(inputs: Inputs, name: str, change: Callable[[Any], Any]) -> Inputs:
     return replace(inputs, kwargs={**inputs.kwargs, name: tree_map(change, inputs.kwargs[name])})
 
 
-def as_far_as_known(case: Case) -> Case:
-    """E as well as the reference's own rounding knows it, where what it returned lies in the bound everywhere."""
-    if case.mismatch or case.fmt is None or not _agrees(case):
+def as_far_as_known(case: Case, where: np.ndarray) -> Case:
+    """E of these elements as well as the reference's own rounding knows it, where what it returned lies in the bound
+    everywhere."""
+    if case.mismatch or case.fmt is None or not where.any() or not _agrees(case):
         return case
 
     def ends() -> tuple[np.ndarray, np.ndarray]:
         lo, hi = case.exact_ends()
-        reach = _radius(case)
+        reach = np.where(where, _radius(case), 0.0)
         return lo - reach, hi + reach
 
-    return replace(case, exact_ends=ends, unknown=None)
+    unknown = None if case.unknown is None or not (left := case.unknown & ~where).any() else left
+    return replace(case, exact_ends=ends, unknown=unknown)
+
+
+def _moves(before: Tensor, after: Tensor) -> np.ndarray:
+    """Elements that other numbers in place of the inputs move: nothing else is computed from them."""
+    moved = np.zeros(before.lo.shape, bool)
+    for x, y in ((before.lo, after.lo), (before.hi, after.hi)):
+        moved |= (x != y) & ~(np.isnan(x) & np.isnan(y))
+    return moved
 
 
 def _agrees(case: Case) -> bool:
@@ -287,20 +297,21 @@ def rejudged(study: Study, judged: Sequence[Judged], wider: Handed) -> tuple[Exe
         ours = run.output(case.name)
         taints = case.taints | {run.session.taints[t].code for t in ours.taints if t in run.session.taints}
         case = replace(case, taints=frozenset(taints))
-        found.append(replace(j, case=as_far_as_known(case) if wider.tables else case, ours=ours))
+        found.append(replace(j, case=as_far_as_known(case, _moves(j.ours, ours)) if wider.tables else case, ours=ours))
     return run, found
 
 
 def reach(study: Study, wider: Handed) -> dict[str, np.ndarray]:
     """How far F of each output may move with it, and E by the reference's own rounding as above."""
-    run = _as_large(study, replace(study, entry=wider.entry).run({"mute": CAUSES}))
+    plain, run = (_as_large(study, s.run({"mute": CAUSES})) for s in (study, replace(study, entry=wider.entry)))
     found = {}
     for case in study.cases:
         if comparable(case):
             ours = run.output(case.name)
             with np.errstate(invalid="ignore"):
                 half = np.nan_to_num((ours.hi - ours.lo) / 2, nan=np.inf)
-            found[case.name] = half + (_radius(case) if wider.tables and _agrees(case) else 0.0)
+            half = half + (_radius(case) if wider.tables and _agrees(case) else 0.0)
+            found[case.name] = np.where(_moves(plain.output(case.name), ours), half, 0.0)
     return found
 
 

@@ -86,7 +86,7 @@ def _reaches(
     watch = Smooth([*leaves, *_tensors(held)])
     with torch.enable_grad(), made:
         out = _output(oracle, held, place, watch)
-    if watch.jumps or out is None or not out.requires_grad or out.numel() <= max(where):
+    if out is None or watch.jumps(out) or not out.requires_grad or out.numel() <= max(where):
         return None
     value = out.detach().reshape(-1)[where].numpy()
     if not (np.abs(value - exact) <= near * np.abs(exact)).all():
@@ -169,7 +169,8 @@ class Results(TorchFunctionMode):
 class Smooth(TorchDispatchMode):
     """Everything in float64, casts between floats included: E rounds nothing there, and a cast's derivative is 1.
 
-    `jumps`: there was a step at which a function jumps, or a number left torch: its derivative is 0, or none.
+    A result `jumps` where it is made of a step at which a function jumps, of a random number or of a table from
+    elsewhere: its derivative is 0, or not all that moves it. Once a number has left torch, every result may.
     """
 
     @classmethod
@@ -180,7 +181,9 @@ class Smooth(TorchDispatchMode):
     def __init__(self, inputs: Sequence[torch.Tensor] | None) -> None:
         """`inputs`: all float tensors that are known before the first operation; None: any are."""
         super().__init__()
-        self.jumps = False
+        self._left = False
+        self._off: set[int] = set()
+        """Storages of what jumps."""
         self._known = None if inputs is None else {x.untyped_storage()._cdata: x for x in inputs}
 
     @in_parts
@@ -190,14 +193,27 @@ class Smooth(TorchDispatchMode):
         narrow = any(x.is_floating_point and x.itemsize == 1 for x in asked)
         args, kwargs = tree_map(_wide, (args, kwargs or {}))
         out = func(*args, **kwargs)
-        floats = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor) and x.is_floating_point()]
-        self.jumps = self.jumps or narrow
+        given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        floats = [x for x in given if x.is_floating_point()]
+        made = [x for x in tree_leaves(out) if isinstance(x, torch.Tensor)]
+        off = narrow or name in _RANDOM or (bool(floats) and _jumps(name, floats, out))
+        off = off or any(_storage(x) in self._off for x in given)
         if self._known is not None:
-            self.jumps = self.jumps or any(x.untyped_storage()._cdata not in self._known for x in floats)
-            made = [x for x in tree_leaves(out) if isinstance(x, torch.Tensor)]
-            self._known |= {x.untyped_storage()._cdata: x for x in made}
-        self.jumps = self.jumps or name in _RANDOM or (bool(floats) and _jumps(name, floats, out))
+            off = off or any(_storage(x) not in self._known for x in floats)
+            self._known |= {_storage(x): x for x in made}
+        self._left = self._left or name == "_local_scalar_dense"
+        if off:
+            self._off.update(map(_storage, [*made, *given] if func._schema.is_mutable else made))
         return out
+
+    def jumps(self, out: torch.Tensor) -> bool:
+        """Whether no derivative says all that moves a result."""
+        return self._left or _storage(out) in self._off
+
+
+def _storage(x: torch.Tensor) -> int:
+    found: int = x.untyped_storage()._cdata
+    return found
 
 
 def _wide(x: Any) -> Any:
@@ -205,7 +221,7 @@ def _wide(x: Any) -> Any:
 
 
 def _jumps(name: str, floats: list[torch.Tensor], out: Any) -> bool:
-    if name in _CHOICES or name == "_local_scalar_dense" or name in PERIODIC or name in ("floor_divide", "frac"):
+    if name in _CHOICES or name in PERIODIC or name in ("floor_divide", "frac"):
         return True
     made = [x for x in tree_leaves(out) if isinstance(x, torch.Tensor)]
     if name == "_to_copy":

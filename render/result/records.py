@@ -295,6 +295,9 @@ class Unrounded:
 
     @property
     def _agreement(self) -> str:
+        if not self.compared:
+            left = "what is left open of them is as large as a difference would be"
+            return f"kernel and reference cannot be compared without rounding in {self.output}: {left}"
         if self.sampled:
             return f"kernel and reference agree in {self.compared} sampled elements of {self.elements} of {self.output}"
         if self.compared < self.elements:

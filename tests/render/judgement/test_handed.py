@@ -222,6 +222,34 @@ def test_a_wrong_number_does_not_hide_in_the_rounding_of_the_reference():
     assert classify(scaled, *handed_norm(x, 1 + 2.0**-11), ref=by_norm_in_halves).label == "Type-II"
 
 
+def iterated(product, x):
+    """The largest eigenvalue by powers, of which the bound is hollow and the reference's own rounding large."""
+    a, v = product(x), torch.ones(x.shape[1])
+    a = a.T @ a
+    for _ in range(8):
+        v = a @ v
+        v = v / v.norm()
+    return v @ a @ v
+
+
+@pytest.mark.parametrize("beside", ["nothing", "what nobody reads", "what another output is made of"])
+def test_what_an_output_is_not_made_of_excuses_nothing_in_it(beside):
+    x, ones, wide = torch.randn(16, 2 * B), torch.ones(16, 2 * B), torch.rand(16, 2 * B)
+    zeros, other = ones * 0, beside.startswith("what another")
+
+    def run(x, w, gain):
+        out = iterated(lambda x: scaled(x, ones, zeros, gain), x)
+        return (out, scaled(x, w, zeros, 1.0)) if other else out
+
+    def ref(x, w):
+        out = iterated(lambda x: x * 1.0, x)
+        return (out, x * wide) if other else out
+
+    w = ones if beside == "nothing" else wide
+    assert classify(lambda x, w: run(x, w, 1.0), x, w, ref=ref).label == "Type-I"
+    assert classify(lambda x, w: run(x, w, 1.015), x, w, ref=ref).label == "Type-II"
+
+
 GLOBAL = torch.full((2,), math.pi)
 
 

@@ -61,6 +61,25 @@ def test_no_input_moves_more_than_its_reach():
         assert (np.abs(moved - exact.values[0].reshape(-1)[[0, 50, 119]]) <= found).all()
 
 
+TABLE = torch.rand(40, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("beside", [
+    lambda x: x * TABLE, lambda x: torch.rand_like(x), lambda x: (x > 0) * x, lambda x: x.round(),
+    lambda x: x.clone().mul_(TABLE), lambda x: torch.cat([x, TABLE[None]])[:3],
+])  # fmt: skip
+def test_a_jump_is_one_of_what_is_made_of_it(beside):
+    x = data()
+    alone, *_ = reach_of(lambda x: normalised(x, 2), x)
+
+    def two(x):
+        other = beside(x)
+        return normalised(x, 2), other
+
+    assert (reach_of(two, x)[0] == alone).all()
+    assert reach_of(lambda x: normalised(x, 2) + 0 * beside(x), x)[0] is None
+
+
 @pytest.mark.parametrize("fn", [
     lambda x: x.detach() * x,
     lambda x: torch.round(x * 8) / 8 + x,
