@@ -18,10 +18,10 @@ _LARGEST = 64 << 20
 _GROW = (1 << 30, (1 << 31) - 1, 64 << 20)
 _KEEP = (_LARGEST, *_GROW[1:])
 _SPARSE = (8 << 20, *_GROW[1:])
-_RETAINED = 384 << 20
+RETAINED = 384 << 20
 """Free memory that stays with the process between classifications: memory that the system gives anew is cleared first,
 and on a virtual machine may have to come from its host."""
-_AFTER = (128 << 10, _RETAINED, 128 << 10)
+_SOON = 128 << 10
 _AHEAD = 256 << 20
 _PAGE = 4096
 _MADV_HUGEPAGE = 14  # sys/mman.h of Linux
@@ -30,8 +30,9 @@ _depth = 0
 
 
 @contextlib.contextmanager
-def large_blocks_kept() -> Iterator[None]:
-    """Inside, freed memory stays with the process; the outermost scope gives it back if it is much. Scopes nest."""
+def large_blocks_kept(kept: int = RETAINED) -> Iterator[None]:
+    """Inside, freed memory stays with the process; the outermost scope gives it back if more than `kept` is free.
+    Scopes nest."""
     global _depth
     if _depth == 0:
         _configure(_GROW)
@@ -43,8 +44,8 @@ def large_blocks_kept() -> Iterator[None]:
     finally:
         _depth -= 1
         if _depth == 0:
-            _configure(_AFTER)
-            spare()
+            _configure((_SOON, kept, _SOON))
+            spare(kept)
 
 
 @contextlib.contextmanager
@@ -69,7 +70,7 @@ def trim() -> None:
         _library().malloc_trim(0)
 
 
-def spare(kept: int = _RETAINED) -> None:
+def spare(kept: int = RETAINED) -> None:
     """As `trim`, where it is more than what stays: between steps that soon need as much again."""
     if (own := _own()) > kept and own - _used() > kept:
         trim()

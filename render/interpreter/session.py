@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, TypedDict, Unpack
 
+from interval_ops.allocator import RETAINED
 from interval_ops.allocator import large_blocks_kept as large_blocks_kept
 from interval_ops.allocator import spare as spare
 from interval_ops.profiles.profile import CAUSES as CAUSES
@@ -198,10 +199,13 @@ class Session:
         """What host code made of numbers from outside torch, and where."""
         return self._tracker.arrays if isinstance(self._tracker, HostTracker) else []
 
-    def forget(self) -> None:
-        """Release the memory that was interpreted, with its bounds, once all results are read; findings stay."""
+    def forget(self, kept: int = RETAINED) -> None:
+        """Release the memory that was interpreted, with its bounds, once all results are read; findings stay.
+
+        `kept`: so much stays with the process for what it does next.
+        """
         self.memory.forget()
-        spare()
+        spare(kept)
 
     def context(self, grid: tuple[int, int, int]) -> Context:
         self.writers.append(Writers())

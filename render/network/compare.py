@@ -30,7 +30,7 @@ from render.network.pairs import Pair, apart, doubtful, paired
 from render.network.program import Program
 from render.network.recorded import side_of
 from render.network.records import LeafRecord, NetworkVerdict, worst
-from render.network.spill import Spill
+from render.network.spill import FREE, Spill
 from render.network.twins import twins
 from render.network.unused import unused
 from render.network.walks import UNIT, BoundedWalk, ExactWalk
@@ -71,7 +71,7 @@ def compare_models(
         raise RenderError("RND902", f"bounds={bounds!r}", 'choose "all" or "asked"')
     if not inputs:
         inputs = next((m.module.inputs() for m in (mine, theirs) if isinstance(m.module, Program)), ())
-    with large_blocks_kept(), launching(device):
+    with large_blocks_kept(FREE), launching(device):
         traces = first(inputs, seed), second(inputs, seed)
         sides = TwoSides(mine, theirs, inputs, device, seed, frozenset(assume_exact))
         sides.every = bounds == "all"

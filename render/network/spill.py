@@ -29,7 +29,7 @@ PART = 64 << 20
 READ = 128 << 20
 """Bytes that may be read and written before what is mapped is given back."""
 FREE = 768 << 20
-"""Memory that may lie free in the holes between what is held."""
+"""Memory that may lie free in the holes between what is held, and after a comparison for the next one."""
 LINE = 64
 """Where numbers of any type may start."""
 
@@ -132,4 +132,4 @@ def rest(size: int) -> None:
     spare(FREE)
 
 
-__all__ = ["Spill", "Spilled", "rest"]
+__all__ = ["FREE", "Spill", "Spilled", "rest"]

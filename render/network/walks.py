@@ -34,6 +34,7 @@ from render.interpreter.session import Session
 from render.network.capture import Key, Model, Tensors, copied, hooked, leaves, unchanged
 from render.network.layered import LayerTwin, settled
 from render.network.pairs import Pair
+from render.network.spill import FREE
 from render.network.twins import is_torchs
 from render.reference.local_error import Unit
 from render.reference.shadow import ShadowedKernels, ShadowMode, Unseen
@@ -320,7 +321,7 @@ class BoundedWalk(RegionWalk):
     def forget(self) -> None:
         """Release what nobody asked the bounds of, with those that are known."""
         self.tracker.deferred = Deferred()
-        self.session.forget()
+        self.session.forget(FREE)
 
     def kernels(self) -> Any:
         return plain_attention(exact=False)
