@@ -1,13 +1,15 @@
 """Mutants of the rules, the profiles and the interpreter: would the tests or the adversary notice a wrong line of ours?
 
     python benchmarks/mutation.py [--count 60] [--seed 1] [--only TEXT] [--json PATH] [--page PATH] [--again]
-                                  [--areas interpreter,rules] [--independent]
+                                  [--areas interpreter,rules] [--independent] [--by-name]
 
 A mutant is one change of one expression, drawn from the syntax trees of `interval_ops` and `render/interpreter` (a
 comparison, an operator, a branch, a number, an end of an interval) or from the figures of the profiles, in equal parts.
 It is written into a copy of the tree, and the tests that stand nearest to its file are run, in a fork of this process
 that has torch and triton imported, until one fails: those of its name, those of its folder, those that import it, then
-the adversaries. `--independent` leaves out comparisons with results that were kept (`tests/kept_bounds.py`), which see
+the adversaries. A mutant of the interpreter is tried against the tests that run its line (`benchmarks/executed.py`,
+which takes some ten minutes once), those of its name first and then the cheapest; `--by-name` asks for the former.
+`--independent` leaves out comparisons with results that were kept (`tests/kept_bounds.py`), which see
 that a bound moved and not that it is wrong. A test that fails with the mutant is run again without it; only one that
 passes then has caught it.
 Each mutant has --budget seconds of CPU time; a mutant that no test caught until then has survived. Rows go to --json,
@@ -40,6 +42,7 @@ import numpy  # noqa: F401
 import pytest
 import torch  # noqa: F401
 import triton  # noqa: F401
+from executed import Map, cached
 
 ROOT = Path(__file__).resolve().parent.parent
 AREAS = {"rules": ("interval_ops", "*.py"), "profiles": ("interval_ops/profiles", "*.toml"),
@@ -51,6 +54,8 @@ KEPT = "test_kept.py"
 """Comparisons with kept results."""
 GROUPS = (2, 4, 8, 8, 12)
 """Test files of one process: few at first, since the nearest catch most."""
+SHARES = (2.0, 4.0, 8.0, 16.0)
+"""CPU seconds of the tests of one process, where it is known which tests run a line."""
 
 _SWAPS: dict[type, type] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -235,8 +240,8 @@ def _run_tests(folder: Path, tests: list[str], seconds: float) -> NoReturn:
 class Bench:
     """A copy of the tree in which mutants are tried."""
 
-    def __init__(self, folder: Path, budget: float, independent: bool) -> None:
-        self.folder, self.budget, self.independent = folder, budget, independent
+    def __init__(self, folder: Path, budget: float, independent: bool, ran: Map | None) -> None:
+        self.folder, self.budget, self.independent, self.ran = folder, budget, independent, ran
         command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
         for name in filter(None, listed.stdout.decode().split("\0")):
@@ -262,15 +267,33 @@ class Bench:
         failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", said, re.MULTILINE)
         return os.waitstatus_to_exitcode(status), failed[1] if failed else "", spent
 
+    def groups(self, mutant: Mutant) -> Iterator[list[str]]:
+        """The tests of one process after another."""
+        ran = [] if self.ran is None else self.ran.tests(mutant.path, mutant.line)
+        own = f"test_{Path(mutant.path).stem}.py::"
+        ran.sort(key=lambda r: own not in r[0])
+        for share in (*SHARES, *[SHARES[-1]] * 20) if ran else ():
+            group, left = list[str](), share
+            while ran and (not group or ran[0][1] <= left):
+                test, seconds = ran.pop(0)
+                left -= seconds
+                if not (self.independent and f"/{KEPT}::" in test):
+                    group.append(test)
+            if group:
+                yield group
+        tests = tests_of(mutant.path, independent=self.independent)
+        for size in (*GROUPS, *[12] * 20):
+            if group := tests[:size]:
+                yield group
+            tests = tests[size:]
+
     def judge(self, mutant: Mutant) -> dict[str, Any]:
         """ "caught" with the test that did, "survived", or "endless": a test that never came to its end."""
         place, left, tried = self.folder / mutant.path, self.budget, 0
         whole = place.read_bytes()
-        tests = tests_of(mutant.path, independent=self.independent)
         row = asdict(mutant) | {"result": "survived", "by": "", "tests": 0, "seconds": 0.0}
-        for size in (*GROUPS, *[12] * 20):
-            group, tests = tests[:size], tests[size:]
-            if not group or left <= 5:
+        for group in self.groups(mutant):
+            if left <= 5:
                 break
             place.write_bytes(whole[: mutant.at[0]] + mutant.now.encode() + whole[mutant.at[1] :])
             code, failed, spent = self.pytest(group, left)
@@ -289,6 +312,15 @@ class Bench:
                 row |= {"result": "caught", "by": failed or group[0]}
                 break
         return row | {"tests": tried, "seconds": round(self.budget - left, 1)}
+
+
+def known(path: Path) -> Map:
+    """Which tests run which lines: made in a process of its own where nobody asked before."""
+    if not path.exists():
+        made = path.with_suffix(".part")
+        subprocess.run([sys.executable, str(ROOT / "benchmarks" / "executed.py"), "--map", str(made)], check=True)
+        made.replace(path)
+    return Map(path)
 
 
 def key(row: dict[str, Any]) -> tuple[Any, ...]:
@@ -354,6 +386,8 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--again", action="store_true", help="survivors once more, against the tests of now")
     parser.add_argument("--independent", action="store_true", help="without comparisons with kept results")
+    parser.add_argument("--by-name", action="store_true", help="never ask which tests run a line")
+    parser.add_argument("--map", type=Path, default=cached(), help="of benchmarks/executed.py")
     parser.add_argument("--page", type=Path)
     parser.add_argument("--only-page", action="store_true", help="of what --json holds, without trying more")
     args = parser.parse_args()
@@ -361,8 +395,9 @@ def main() -> int:
     rows = {key(r): r for r in kept}
     argued: dict[str, str] = json.loads((Path(__file__).parent / "mutation_equivalent.json").read_text())
     mutants = drawn(args.count, args.seed, args.only, kept, tuple(args.areas.split(",")))
+    ran = None if args.by_name or "interpreter" not in args.areas else known(args.map)
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(Path(folder), args.budget, args.independent)
+        bench = Bench(Path(folder), args.budget, args.independent, ran)
         for i, m in enumerate(mutants):
             if args.only_page:
                 break

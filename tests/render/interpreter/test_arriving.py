@@ -17,6 +17,7 @@ import triton
 import triton.language as tl
 
 import render
+from render.interpreter import arriving
 from render.interpreter.session import Session
 from render.reference.shadow import ShadowMode
 
@@ -133,3 +134,44 @@ def test_a_reference_keeps_its_exact_values(way):
         moved = WAYS[way](plain)
         assert torch.equal(run.value(moved), run.value(plain))
         assert not torch.equal(run.value(moved), moved.double())
+
+
+def test_fractions_from_outside_are_listed_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What host code makes of numbers that torch never had; integers, copies and what has bounds are none of these."""
+    monkeypatch.setattr(arriving, "KEPT", 8)
+    with Session(device="any") as session:
+        plain, stored, half = torch.zeros(2), thirds(X), torch.tensor([0.5])
+        made = [torch.tensor([1, 2]), torch.tensor([0.5j]), torch.tensor([]), torch.as_tensor(plain)]
+        assert len(made) == 4 and len(session.arrays) == 1
+        torch.tensor([0.1], device="meta")
+        torch.from_numpy(np.full(7, 0.1, np.float32))
+        torch.tensor([0.3], dtype=torch.float64)  # one more than are kept
+        assert torch.from_numpy(stored.numpy()[:0]).shape == (0,) and half == 0.5
+        monkeypatch.setattr(arriving, "KEPT", 1000)
+        torch.from_numpy(stored.numpy())
+    assert [t.tolist() for _, t in session.arrays] == [[0.5], pytest.approx([0.1] * 7)]
+    assert all(site.line for site, _ in session.arrays)
+
+
+def test_numbers_that_are_brought_get_the_bounds_that_are_asked_for() -> None:
+    with Session(device="any") as session:
+        session._tracker.wide = lambda t: (t.double().numpy() - 1, t.double().numpy() + 2)
+        found = session.envelope(torch.tensor([3.0, 4.0]))
+        session._tracker.wide = lambda t: None
+        assert session.envelope(torch.tensor([3.0, 4.0])) is None
+    assert (found.lo.tolist(), found.hi.tolist(), found.taints) == ([2, 3], [5, 6], frozenset())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("others", [[], [7.5], [-2.0, 0.0]], ids=len)
+def test_an_element_that_left_is_rounded_where_it_is_put(dtype: torch.dtype, others: list[float]) -> None:
+    """`o[i:j] = numbers`: a bound for each that has one, the numbers themselves for the others."""
+    with Session(device="any") as session:
+        z = thirds(X)
+        before, out = session.envelope(z), torch.zeros(len(others) + 1, dtype=dtype)
+        for i, x in enumerate([z[3].item(), *others]):
+            out[i] = x
+        found = session.envelope(out)
+    assert found.lo[0] <= before.lo[3] < before.hi[3] <= found.hi[0] and not found.taints
+    assert found.hi[0] - found.lo[0] < 2.0 ** (-6 if dtype == torch.float16 else -20)
+    assert found.lo[1:].tolist() == found.hi[1:].tolist() == others

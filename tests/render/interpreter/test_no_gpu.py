@@ -14,7 +14,8 @@ import triton
 import triton.language as tl
 
 import render
-from render.interpreter.session import Session
+from render.interpreter.no_gpu import launching
+from render.interpreter.session import Session, innermost
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="for machines without a GPU")
 
@@ -108,6 +109,15 @@ def test_an_open_session_keeps_its_launches(library):
         sys.modules.pop("a_gpu_library")
         library().double(torch.ones(3, device="cuda"))
     assert len(session.launches) == 2
+
+
+def test_a_session_around_takes_the_launches():
+    with launching("any"):
+        around = innermost()
+        assert around is not None
+    assert innermost() is None
+    with Session() as session, launching("any"):
+        assert innermost() is session
 
 
 def test_classify_inside(library):

@@ -8,7 +8,8 @@ import torch
 import triton
 import triton.language as tl
 
-from render.interpreter.memory.envelope import read, stored_by_kernels
+from render.interpreter.memory.envelope import overlaps, read, stored_by_kernels
+from render.interpreter.memory.registry import address
 from render.interpreter.session import Session
 
 N = 8
@@ -130,3 +131,13 @@ def test_open_integers_have_both_ends(dtype) -> None:
     out[1] = 9
     found = session.envelope(out)
     assert (found.lo[1], found.hi[1]) == (9, 9)
+
+
+@pytest.mark.parametrize(("first", "last"), [(i, j) for i in range(5) for j in range(i, 5)])
+def test_a_view_beside_what_kernels_stored_is_none_of_theirs(first: int, last: int) -> None:
+    """Of five pairs of elements the middle three are a kernel's: bytes that end where these begin are none of them."""
+    x, whole = torch.arange(1.0, N + 1), torch.zeros(10)
+    with Session(device="any") as session:
+        copied[(1,)](x, whole[2:], 6, N)
+        storage = session.memory.find(address(whole))
+        assert overlaps(storage, whole[2 * first : 2 * last + 2]) is (first <= 3 and last >= 1)
