@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -25,13 +25,12 @@ from torch import nn
 
 from render.interpreter.hosted.call import Bounds
 from render.interpreter.hosted.products import LinearSums
+from render.network.operands import UP, Image, Images, Operands, windowed
 from render.network.pairs import Pair
 from render.reference.local_error import TORCH_FORMATS
 
 LONGEST = 1 << 18
 """Sums of so many magnitudes are still bounded in float32."""
-UP = 1.0 + 2.0**-22
-"""Makes a rounding to float32 an upper bound."""
 LITTLE = 2.0**-5
 """Of the bound of a sum's roundings: what a coarser bound of the operands' difference may add to it."""
 PART = 1 << 20
@@ -42,54 +41,6 @@ LARGEST = 2.0**60
 """Magnitudes up to here have products and sums that float32 holds."""
 At = tuple[slice, ...]
 """A part of a result: its columns, or an image and its rows."""
-
-
-@dataclass
-class Operands:
-    """Rows of a matrix that both sides multiply by the weights."""
-
-    target: torch.Tensor
-    reference: torch.Tensor
-
-    @cached_property
-    def apart(self) -> torch.Tensor:
-        """x_r - x_t in float32."""
-        return self.reference.float() - self.target.float()
-
-    @cached_property
-    def hull(self) -> tuple[torch.Tensor, np.ndarray]:
-        """|x' - x_t| over both operands, and the largest |x'| that one result is a sum of; rounded up."""
-        apart = self.apart.abs().mul_(UP)
-        most = self.largest(self.target.abs().float().add_(apart)).mul_(UP)
-        return apart, most.double().numpy()
-
-    def largest(self, x: torch.Tensor) -> torch.Tensor:
-        return x.amax(-1)
-
-    def lengths(self, x: torch.Tensor) -> torch.Tensor:
-        """Of what one result is a sum of."""
-        found: torch.Tensor = torch.linalg.vector_norm(x, dim=-1)
-        return found
-
-
-@dataclass
-class Images(Operands):
-    """Some padded rows of one image, whose windows both sides multiply by the weights."""
-
-    module: Any
-
-    def largest(self, x: torch.Tensor) -> torch.Tensor:
-        m = self.module
-        found: torch.Tensor = nn.functional.max_pool2d(x.amax(1, True), m.kernel_size, m.stride, 0, m.dilation)
-        return found.view(-1)
-
-    def lengths(self, x: torch.Tensor) -> torch.Tensor:
-        return windowed(self.module, x.square().sum(1, True), torch.ones(1, 1, *self.module.kernel_size))[0].sqrt_()
-
-
-def windowed(m: Any, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """The convolution of an image that is padded already, a row for each channel; in float32 one direct sum."""
-    return nn.functional.conv2d(x, weight, None, m.stride, 0, m.dilation)[0].flatten(1)
 
 
 @dataclass
@@ -140,8 +91,9 @@ class LinearPart:
     def times(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return LinearSums.product(x, weight)
 
-    def _lengths(self, apart: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return self.operands().lengths(apart), self.weights.lengths
+    @property
+    def _lengths(self) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.operands().lengths, self.weights.lengths
 
     def of_other(self) -> torch.Tensor | None:
         """The same of the reference's operand: W x_t + W (x_r - x_t), the second product in float32.
@@ -149,10 +101,9 @@ class LinearPart:
         That product is off by K u |W| |x_r - x_t| (Higham, ASNA, sec. 3.1). None where this is not below u |W| |x_t|,
         half of what the layer moves by.
         """
-        apart, size = self.operands().apart, self.size
-        if not bool((self.outer(*self._lengths(apart)).mul_(size) <= self.sums).all()):
+        if not bool((self.outer(*self._lengths).mul_(self.size) <= self.sums).all()):
             return None
-        return self.times(apart, self.weights.given.float()).double().add_(self.value)
+        return self.times(self.operands().apart, self.weights.given.float()).double().add_(self.value)
 
     def moved(self, unit: float) -> torch.Tensor:
         """How far it moves where operand, weights and bias move by `unit` of themselves; float32."""
@@ -161,25 +112,24 @@ class LinearPart:
 
     def bounds(self, device: Any) -> Bounds | None:
         """What the target may make of the hull of both operands; None where its units read operands otherwise."""
-        reach = self._reach(self.operands().hull[0])
+        reach = self._reach()
         found = self._sums(reach).bounds(self.weights.given.dtype, device)
         return None if found is None else Bounds(*(end.reshape(reach.shape) for end in (found.lo, found.hi)))
 
     def _sums(self, reach: torch.Tensor) -> LinearSums:
-        _, rows = self.operands().hull
+        rows = self.operands().largest
         columns, own = self.weights.largest, None if self.bias is None else self.bias.numpy()
         sums, size = (self.sums + reach).numpy(), self.size
         return LinearSums(self.products.numpy(), sums, reach.numpy(), rows, columns, own, size)
 
-    def _reach(self, apart: torch.Tensor) -> torch.Tensor:
+    def _reach(self) -> torch.Tensor:
         """|W| d, or |w_j| |d_i| by Cauchy and Schwarz where that is little beside what the sums may round."""
         size = self.size
         up = UP * (1.0 + size * 2.0**-24)  # a root of a sum of squares has half of the sum's error
-        lengths = self._lengths(apart)
-        above = self.outer(*(x.mul_(up).add_(TINY) for x in lengths)).mul_(UP)
+        above = self.outer(*(x.mul(up).add_(TINY) for x in self._lengths)).mul_(UP)
         if float(above.mean()) <= LITTLE * size * 2.0**-24 * float(self.sums.mean()):
             return above
-        return self.times(apart, self.weights.magnitudes)
+        return self.times(self.operands().reach, self.weights.magnitudes)
 
 
 @dataclass
@@ -196,7 +146,7 @@ class ConvolutionPart(LinearPart):
         return torch.outer(weight, x)
 
     def _sums(self, reach: torch.Tensor) -> LinearSums:
-        _, columns = self.operands().hull
+        columns = self.operands().largest
         rows, most = self.weights.largest, self.sums + reach
         size = self.size
         if self.bias is not None:
@@ -332,10 +282,11 @@ class ConvolutionTwin(LayerTwin):
         windows = LinearSums.windows(self.module)
         for image in range(count):
             seen = windows.of(self.entry.at(side)[0][image].numpy())
+            both = Image(*(self.entry.at(each)[0][image] for each in ("target", "reference")))
             for row in range(0, height, step):
                 at = slice(image, image + 1), slice(row, min(row + step, height))
                 value, sums = map(torch.from_numpy, seen.times(weight.numpy(), row, at[1].stop))
-                yield at, ConvolutionPart(value, sums, weights, own, self._operands(at), self.module)
+                yield at, ConvolutionPart(value, sums, weights, own, self._operands(both, at[1]), self.module)
 
     def cut(self, whole: torch.Tensor, at: At) -> torch.Tensor:
         return whole[at[0], :, at[1]].reshape(whole.shape[1], -1)
@@ -343,23 +294,9 @@ class ConvolutionTwin(LayerTwin):
     def put(self, whole: torch.Tensor, at: At, part: torch.Tensor) -> None:
         whole[at[0], :, at[1]] = part.reshape(1, whole.shape[1], -1, whole.shape[3])
 
-    def _operands(self, at: At) -> Callable[[], Operands]:
+    def _operands(self, image: Image, rows: slice) -> Callable[[], Operands]:
         """Of both sides, made once and only if they are asked for."""
-        made: list[Operands] = []
-
-        def operands() -> Operands:
-            if not made:
-                made.append(Images(self._rows("target", at), self._rows("reference", at), self.module))
-            return made[0]
-
-        return operands
-
-    def _rows(self, side: str, at: At) -> torch.Tensor:
-        """What these rows of the result are sums over, padded."""
-        m = self.module
-        (top, left), (down, _), (apart, _) = m.padding, m.stride, m.dilation
-        image = nn.functional.pad(self.entry.at(side)[0][at[0]], (left, left, top, top))
-        return image[:, :, down * at[1].start : down * (at[1].stop - 1) + apart * (m.kernel_size[0] - 1) + 1]
+        return cache(lambda: Images.of(image, self.module, rows))
 
 
 def settled(value: np.ndarray, moved: np.ndarray, unit: float) -> tuple[np.ndarray, bool]:
