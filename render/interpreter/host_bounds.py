@@ -63,6 +63,12 @@ if TYPE_CHECKING:
 Cause = tuple[str, str, int]
 
 
+def _is_of_nothing(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether all floats that go into an operation are empty tensors: what comes out is a constant (0, 1, NaN)."""
+    floats = [t for t in tensors_of((args, kwargs)) if t.is_floating_point() or t.is_complex()]
+    return bool(floats) and not any(t.numel() for t in floats)
+
+
 class HostBounds(TorchDispatchMode):
     """`lazy`: what inputs alone go into gets its bounds when they are asked for."""
 
@@ -233,6 +239,8 @@ class HostBounds(TorchDispatchMode):
 
         Beside them the results of torch's decomposition, if their bounds are those of its steps.
         """
+        if _is_of_nothing(args, kwargs):
+            return Exact(), None
         call = Call(func, args, kwargs, known, self.memory.profile)
         if site is not None or self.exact or any(is_wide(e) for e in known.values()):
             rule, found = RULES.get(op.name), None

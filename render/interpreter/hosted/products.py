@@ -80,8 +80,10 @@ def dot(call: Call, a: Pair, b: Pair, fmt: Format, first: Pair | None = None) ->
     """`first` + a @ b over (..., M, K) and (..., K, N), exactly and as the target's units may sum it; not rounded to
     `fmt`."""
     count = a[0].shape[-1]
-    if not count:
-        return None
+    if not count:  # the sum of no products is 0
+        places = (*np.broadcast_shapes(a[0].shape[:-2], b[0].shape[:-2]), a[0].shape[-2], b[0].shape[-1])
+        none = np.zeros(places)
+        return (none, none) if first is None else each(first, lambda end: np.broadcast_to(end, places))
     pair = _started(call, first, (a[0].shape[-2], b[0].shape[-1]), kind_of(fmt)).extend(a, b).interval()
     if fmt != BF16:
         return pair
