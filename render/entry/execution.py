@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -254,7 +254,8 @@ class Entry:
         return session, result
 
     def _named(self, inputs: Inputs, session: Any, result: Any) -> Named:
-        return flatten(result, returned_names(self.fn)) or stored_arguments(inputs, session.envelope)
+        made = partial(session.returned, returning(self.fn))
+        return flatten(result, returned_names(self.fn), made=made) or stored_arguments(inputs, session.envelope)
 
     @property
     def _name(self) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import torch
 
-from render.interpreter.hosted.decisions import by_array, is_users
+from render.entry.outputs import flatten
+from render.interpreter.hosted.decisions import by_array, is_users, returned_of
 from render.interpreter.hosted.mathematics import math_functions as math_functions
 from render.interpreter.hosted.numbers import Ends, LeftNumbers
 from render.interpreter.hosted.numbers import Number as Number
@@ -25,6 +27,7 @@ class LeftErrors(LeftNumbers):
             return 0
 
         super().__init__(decides, lambda file: False)
+        self.estimate = estimate
         self.rounding = rounding
 
     def put(self, value: float, error: float) -> None:
@@ -38,6 +41,25 @@ class LeftErrors(LeftNumbers):
         """The error of a number."""
         found = self.known.get(value)
         return default if found is None else max(found.hi - value, value - found.lo)
+
+    def as_plain(self, value: float, error: float, frame: FrameType) -> None:
+        """A number may have left as a plain float: what the function computes of it in its results keeps the error."""
+        if error > 0:
+            for made, ends in returned_of(_around(value, error), value, frame).items():
+                self.known.setdefault(made, ends)
+
+    def is_unknown(self, data: Any, frame: FrameType) -> bool:
+        """Whether a tensor is made, in a frame, of a number that the reference returned and may have computed from
+        plain floats that left: of what error nobody knows."""
+        if not self.known or not isinstance(data, float):
+            return False
+        value = float(data)  # which is asked nothing that it would take for a decision
+        if value.is_integer() or value in self.known:
+            return False
+        found = frame.f_code.co_filename == flatten.__code__.co_filename
+        if found:
+            self.estimate()
+        return found
 
     def told(self, x: Any) -> Any:
         """What leaves, as numbers that keep their error in Python's arithmetic."""

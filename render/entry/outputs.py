@@ -44,11 +44,16 @@ def outline(x: torch.Tensor) -> torch.Tensor:
     return torch.empty_strided(x.size(), x.stride(), dtype=x.dtype, device="meta")
 
 
-def flatten(result: Any, names: Sequence[str] = (), default: str = "out") -> Named:
+def flatten(
+    result: Any,
+    names: Sequence[str] = (),
+    default: str = "out",
+    made: Callable[[Any, torch.Tensor], None] | None = None,
+) -> Named:
     """The tensors in what a function returned, named by their keys, by `names`, or `out`, `out0`, `out1`, ...
 
     Numbers and numpy arrays become tensors, complex numbers pairs of real ones (another axis); None and other objects
-    are passed over.
+    are passed over. `made` is told of those, with the tensor.
     """
     items = list(_items(result))
     single = len(items) == 1
@@ -56,6 +61,8 @@ def flatten(result: Any, names: Sequence[str] = (), default: str = "out") -> Nam
     for i, (key, value) in enumerate(items):
         tensor = _tensor(value)
         if tensor is not None:
+            if made is not None and not isinstance(value, torch.Tensor):
+                made(value, tensor)
             fallback = names[i] if len(names) == len(items) else default if single else f"{default}{i}"
             found.append((key or fallback, tensor))
     return found

@@ -16,8 +16,9 @@ import torch
 from interval_ops.formats import casting
 from interval_ops.formats.model import FP64
 from render.interpreter.hosted.call import host_profile, values
-from render.interpreter.hosted.numbers import Ends, LeftArray
+from render.interpreter.hosted.numbers import Ends, LeftArray, Number
 from render.interpreter.hosted.overloads import HostSite, host_site, is_plain, operation, start_of
+from render.interpreter.memory import Envelope
 from render.interpreter.memory.host_side import bits_as
 from render.interpreter.memory.records import NO_TAINT
 from render.interpreter.memory.registry import address
@@ -33,6 +34,7 @@ Arrays = list[tuple[HostSite, torch.Tensor]]
 Brought = Callable[[torch.Tensor], tuple[np.ndarray, np.ndarray] | None]
 """Bounds for one of them; None: its numbers as they are."""
 SAME = torch.ops.aten.clone.default
+CAST = torch.ops.aten._to_copy.default
 
 
 def copy_bytes(tracker: HostTracker, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor | None:
@@ -92,11 +94,39 @@ def made_of_numbers(tracker: HostTracker, tensor: torch.Tensor) -> None:
             v = values(tensor).astype(np.float64).reshape(-1)
             ends = [Ends(x, x) if e is None else e for x, e in zip(v.tolist(), found, strict=True)]
             lo, hi = (np.array([getattr(e, end) for e in ends]) for end in ("lo", "hi"))
-            fmt, shape = FORMAT_OF[tensor.dtype], tuple(tensor.shape)
-            low, high = (lo, hi) if fmt == FP64 else casting.cast_interval(lo, hi, FP64, fmt, host_profile())
-            taint = NO_TAINT.union(*(e.taint for e in ends))
-            lo, hi = np.minimum(np.minimum(lo, low), v), np.maximum(np.maximum(hi, high), v)
-            tracker.memory.carry(tensor, lo.reshape(shape), hi.reshape(shape), taint)
+            holds_numbers(tracker, tensor, lo, hi, NO_TAINT.union(*(e.taint for e in ends)))
+
+
+def holds_numbers(
+    tracker: HostTracker, tensor: torch.Tensor, lo: np.ndarray, hi: np.ndarray, taint: frozenset[int]
+) -> None:
+    """A tensor of numbers with these bounds, which its type rounds."""
+    v, fmt = values(tensor).astype(np.float64), FORMAT_OF[tensor.dtype]
+    lo, hi = lo.reshape(v.shape), hi.reshape(v.shape)
+    seen = _before_rounding(tracker, tensor, v, lo, hi)
+    low, high = (lo, hi) if fmt == FP64 else casting.cast_interval(lo, hi, FP64, fmt, host_profile())
+    tracker.memory.carry(tensor, np.minimum(np.minimum(lo, low), v), np.maximum(np.maximum(hi, high), v), taint)
+    tracker.after(seen, tensor)
+
+
+def _before_rounding(tracker: HostTracker, tensor: torch.Tensor, v: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> Any:
+    """To whoever writes operations down, a tensor of numbers is a cast of the numbers themselves: of the nearest ones
+    within their bounds, which round to `v` as they do."""
+    source = torch.as_tensor(np.clip(v, lo, hi), dtype=torch.float64)
+    known = {id(source): Envelope(lo, hi, np.ones(v.shape, np.bool_), True, NO_TAINT)}
+    return tracker.before(CAST, (source,), {"dtype": tensor.dtype}, known)
+
+
+def returned(tracker: HostTracker, value: Any, tensor: torch.Tensor) -> None:
+    """A tensor was made of a number or an array that is returned: it has the bounds of what left, or a taint."""
+    if not is_plain(tensor) or not tracker.numbers or tracker.memory.is_known(tensor):
+        return
+    if isinstance(value, float) and not isinstance(value, np.generic):
+        ends = value.ends if isinstance(value, Number) else tracker.numbers.of(value)
+        if ends is not None:
+            holds_numbers(tracker, tensor, np.array(ends.lo), np.array(ends.hi), ends.taint)
+    elif tensor.is_floating_point():  # of numpy's, or complex
+        arrived(tracker, tensor)
 
 
 def brought(tracker: HostTracker, data: Any, tensor: torch.Tensor) -> None:

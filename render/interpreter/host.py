@@ -30,6 +30,7 @@ from render.interpreter.graphs import unrecorded
 from render.interpreter.host_bounds import HostBounds
 from render.interpreter.hosted.call import (
     Exact,
+    Result,
     is_wide,
     muted,
     one_each,
@@ -41,6 +42,7 @@ from render.interpreter.hosted.given_numbers import GivenNumbers
 from render.interpreter.hosted.numbers import Ends
 from render.interpreter.hosted.overloads import (
     SHAPE_ONLY,
+    HostSite,
     OverloadRule,
     called_so,
     host_site,
@@ -96,6 +98,15 @@ class HostTracker(HostBounds):
         self.settle(tensor)
         return self.memory.host_envelope(tensor)
 
+    def returned(self, value: Any, tensor: torch.Tensor, place: tuple[str, int] | None) -> None:
+        """A function returned what is no tensor, of which one was made."""
+        before, self._within = self._within, HostSite(*(place or ("<host>", 0)))
+        try:
+            with self.silent():
+                arriving.returned(self, value, tensor)
+        finally:
+            self._within = before
+
     def _leaving(self, func: Any, tensor: torch.Tensor) -> Any:
         """One element becomes a Python number."""
         self.memory.read_by_host(tensor)
@@ -141,8 +152,7 @@ class HostTracker(HostBounds):
         taint |= self._of_nothing(func, [t for t in tensors if not any(t is x for x in targets)])
         given = GivenNumbers.of(func, args, kwargs, ends, tensors, known, self.memory.profile)
         seen = self.before(func, given.args, given.kwargs, given.known)
-        with muted(self._muted_at(host_site())):
-            result = None if op.opaque and op.name in RULES else given.bounds(op.name, self.memory.profile)
+        result = self._bounds_by_numbers(op, given)
         out = func(*args, **kwargs)  # the user's call
         self.followed += 1
         outputs = [t for t in tensors_of(out) if is_plain(t)]
@@ -151,6 +161,11 @@ class HostTracker(HostBounds):
             self._attach(tensor, one, self._taints(func, one, tensor, taint, True, host_site()), False)
         self.after(seen, out)
         return out
+
+    def _bounds_by_numbers(self, op: OverloadRule, given: GivenNumbers) -> Result:
+        """Bounds of the results of an operation on numbers that left torch; None without a rule."""
+        with muted(self._muted_at(host_site())):
+            return None if op.opaque and op.name in RULES else given.bounds(op.name, self.memory.profile)
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator
+from functools import wraps
 from types import FrameType
 from typing import Any
 
@@ -16,11 +17,9 @@ import numpy as np
 import torch
 from torch.optim import _adafactor, lr_scheduler
 
-from interval_ops.formats import casting
-from interval_ops.formats.model import FP64
-from render.interpreter.arriving import arrived, brought
+from render.interpreter.arriving import arrived, brought, holds_numbers
 from render.interpreter.host import HostTracker
-from render.interpreter.hosted.call import host_profile, values
+from render.interpreter.hosted.call import values
 from render.interpreter.hosted.carried import Carried
 from render.interpreter.hosted.expressions import extreme
 from render.interpreter.hosted.mathematics import math_functions
@@ -132,18 +131,26 @@ def watch(scope: PatchScope, tracker: HostTracker) -> None:
     scope.update(_adafactor, {plain.__name__: extreme(plain) for plain in (max, min)})
     for name in ("tensor", "as_tensor", "asarray", "from_numpy", "frombuffer", "from_dlpack"):
         _watch_maker(scope, name, tracker)
+    scope.set(tensor, "new_tensor", _maker(tensor.new_tensor, 1, tracker))
     _watch_one_hot(scope, tracker)
 
 
 def _watch_maker(scope: PatchScope, name: str, tracker: HostTracker) -> None:
-    plain, numbers = getattr(torch, name), tracker.numbers
+    scope.set(torch, name, _maker(getattr(torch, name), 0, tracker))
 
-    def maker(data: Any, *args: Any, **kwargs: Any) -> Any:
+
+def _maker(plain: Callable[..., Any], place: int, tracker: HostTracker) -> Callable[..., Any]:
+    """A function that makes a tensor of data outside torch: of its argument at a place, or that is called `data`."""
+    numbers = tracker.numbers
+
+    @wraps(plain)
+    def maker(*args: Any, **kwargs: Any) -> Any:
         numbers.making = True
         try:
-            out = plain(data, *args, **kwargs)  # the user's call
+            out = plain(*args, **kwargs)  # the user's call
         finally:
             numbers.making = False
+        data = args[place] if len(args) > place else kwargs.get("data", kwargs.get("obj", kwargs.get("buffer")))
         if _asked_outside(tracker):
             with tracker.silent():
                 if tracker.memory.knows_bounds():
@@ -151,7 +158,7 @@ def _watch_maker(scope: PatchScope, name: str, tracker: HostTracker) -> None:
                 brought(tracker, data, out)
         return out
 
-    scope.set(torch, name, maker)
+    return maker
 
 
 def _watch_one_hot(scope: PatchScope, tracker: HostTracker) -> None:
@@ -233,19 +240,14 @@ def _come_back(tracker: HostTracker, data: Any, out: torch.Tensor) -> None:
     if not any(e is not None for e in ends) or len(flat) != out.numel():
         return
     taint = NO_TAINT.union(*(e.taint for e in ends if e is not None))
-    fmt = FORMAT_OF.get(out.dtype)
-    if fmt is None:
+    if out.dtype not in FORMAT_OF:
         tracker.numbers.branch("integers made of open numbers")
         return
     lo, hi = (
-        np.array([float(x) if e is None else side(e) for x, e in zip(flat, ends, strict=True)]).reshape(out.shape)
+        np.array([float(x) if e is None else side(e) for x, e in zip(flat, ends, strict=True)])
         for side in (lambda e: e.lo, lambda e: e.hi)
     )
-    if fmt != FP64:
-        low, high = casting.cast_interval(lo, hi, FP64, fmt, host_profile())
-        lo, hi = np.minimum(lo, low), np.maximum(hi, high)
-    v = out.detach().double().numpy()
-    tracker.memory.carry(out, np.minimum(lo, v), np.maximum(hi, v), taint)
+    holds_numbers(tracker, out, lo, hi, taint)
 
 
 def _ends_of(tracker: HostTracker, x: Any) -> Ends | None:

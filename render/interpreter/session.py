@@ -350,6 +350,11 @@ class Session:
         finally:
             self._probing = before
 
+    def returned(self, place: tuple[str, int] | None, value: Any, tensor: Any) -> None:
+        """The user's function returned a number or an array of numpy's, of which a tensor was made; `place`: where."""
+        if isinstance(self._tracker, HostTracker):
+            self._tracker.returned(value, tensor, place)
+
     def tell_literal(self, value: float) -> None:
         """A number of the user's code, in a launch or an operation that is run again without that code's frames."""
         if isinstance(self._tracker, HostTracker):

@@ -200,6 +200,7 @@ class ShadowMode(TorchDispatchMode):
         if math.isfinite(native) and math.isfinite(wide) and math.floor(native) != math.floor(wide):
             wide, error = native, error + abs(native - wide)
         self.left.put(wide, error)
+        self.left.as_plain(wide, error, sys._getframe(1))
         self._numbers_left += 1
         return wide
 
@@ -222,7 +223,8 @@ class ShadowMode(TorchDispatchMode):
         if is_float(out) and isinstance(data, (list, tuple, float)) and _numbers(data):
             with Unseen():
                 wide = plain(data, dtype=F64)
-                known = [self.left.get(v, 0.0) for v in wide.reshape(-1).numpy().tolist()]
+                unknown = np.nan if self.left.is_unknown(data, sys._getframe(1)) else 0.0
+                known = [self.left.get(v, unknown) for v in wide.reshape(-1).numpy().tolist()]
                 errors = (wide - out).abs() + torch.from_numpy(np.array(known)).reshape(wide.shape)
                 self.shadows.put(out, wide, errors)
         return out

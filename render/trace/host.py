@@ -101,7 +101,7 @@ class RecordingHost(HostTracker):
     def before(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], known: Mapping[int, Envelope]) -> Any:
         from torch.utils._pytree import tree_flatten, tree_map
 
-        site = host_site()
+        site = self._within or host_site()
         given = [t for t in tree_flatten((args, kwargs))[0] if isinstance(t, torch.Tensor) and t.is_floating_point()]
         of = {id(t): _block(t, dict(known)) for t in given}
         blocks = {id(b.tensor): b for b in of.values()}

@@ -99,7 +99,7 @@ CARRYING = NUMERIC | {"arc" + n[1:] for n in MATH if n[0] == "a"} | frozenset([
     "get", "keys", "einsum", "outer", "inner", "norm", "float64", "float32", "float16", "double", "sigmoid",
     "average", "conjugate", "setdefault", "update", "fmean", "real", "imag", "take", "nan_to_num", "ldexp",
     "vstack", "hstack", "column_stack", "allclose", "isclose", "array_equal", "equal", "from_dlpack", "frombuffer",
-    "tobytes",
+    "tobytes", "asdict", "_asdict", "astuple",
 ])  # fmt: skip
 """Functions and methods by name whose results rise and fall with what they are given: none decides."""
 SHOWING = frozenset([
@@ -124,7 +124,7 @@ SHAPES = frozenset([
 KEPT = NUMERIC | frozenset([
     "abs", "sum", "list", "tuple", "reversed", "enumerate", "zip", "map", "iter", "next", "append", "extend",
     "insert", "pop", "values", "items", "get", "keys", "setdefault", "update", "copy", "deepcopy", "tan", "cosh",
-    "acos", "item", "tolist",
+    "acos", "item", "tolist", "asdict", "_asdict", "astuple",
 ])  # fmt: skip
 """Of those the ones that make a number of a number that sees what it decides."""
 SEEN = frozenset(f.__name__ for f in (

@@ -21,19 +21,24 @@ from render.interpreter.hosted.carried import Carried, ReadingBudget, TooMuchCod
 from render.interpreter.hosted.dataflow import Flow
 from render.interpreter.hosted.expressions import OPERATORS, SIGNS, extreme
 from render.interpreter.hosted.held import is_strange, keeps_nothing
-from render.interpreter.hosted.mathematics import ASKING
+from render.interpreter.hosted.mathematics import ASKING, MATH
 from render.interpreter.hosted.numbers import Ends, LeftNumbers, Number
 from render.interpreter.hosted.overloads import OWN_ROOTS
 from render.interpreter.hosted.reading import at, function_of, parents, tree_of
 
 _OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "")
-_WATCHING = tuple(os.path.join(_OURS, name, "") for name in ("interpreter", "ops"))
+_WATCHING = (
+    *(os.path.join(_OURS, name, "") for name in ("interpreter", "ops")),
+    os.path.join(_OURS, "reference", "shadow.py"),
+)
 """Where it sees what leaves."""
 _AGAIN = os.path.join(_OURS, "front", "")
 """Where it reads once more what was recorded, in the name of the user's line."""
 _NUMPY = (os.path.join(os.path.dirname(np.__file__), ""),)
 _STANDARD = (*{os.path.join(sysconfig.get_path(p), "") for p in ("stdlib", "platstdlib")}, *_NUMPY)
 _RUNNERS = frozenset(["_pytest", "pluggy", "xdist", "execnet", "IPython", "ipykernel", "tornado"])
+_RETURNED = 20
+"""Expressions of one function's results that are computed ahead."""
 _COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
@@ -86,6 +91,11 @@ def by_array(frame: FrameType) -> str | None:
     return _of_arrays().by(Ends(0.0, 1.0), None, Carried.ARRAY, frame)
 
 
+def returned_of(ends: Ends, value: float, frame: FrameType) -> dict[float, Ends]:
+    """Numbers that the user's function is going to make of a plain float in what it returns, as far as it is known."""
+    return _of_arrays().returned(ends, value, frame)
+
+
 def is_users(frame: FrameType) -> bool:
     """Whether a function of the user's gets an array that leaves now, and not RENDER alone."""
     return not _asks(frame.f_code.co_filename) and _of_arrays().gets(frame)  # most of all that leaves are our own
@@ -107,6 +117,8 @@ class UnseenDecisions:
             flow = self._flow(frame_, nodes, kind, parts)
             if flow is None:
                 return "more code than is read"
+            if value is not None and kind is Carried.FLOAT:
+                self._know_returned(ends, value, frame_, nodes)
             for node in flow.decides.values():
                 if value is None or not self._alike(node, ends, value, frame_, nodes):
                     return f"`{' '.join(ast.unparse(node).split())[:60]}`"
@@ -114,6 +126,27 @@ class UnseenDecisions:
             if not kind:
                 return None
         return None
+
+    def _know_returned(self, ends: Ends, value: float, frame: FrameType, nodes: tuple[ast.AST, ...]) -> None:
+        """Numbers that a function is going to make of a plain float in what it returns: none of its frames is left when
+        these are asked for."""
+        scope = function_of(tree_of(frame.f_code.co_filename), nodes[0])  # type: ignore[arg-type]
+        if _in_loop(scope, nodes[0]):  # of several, of which any may be the last one
+            return
+        apart = LeftNumbers(lambda *_: 0, self._numbers.outside)
+        for node in _returning(scope):
+            left = Number(value, ends, apart)
+            found = _Value(self._numbers, apart, frame, scope, set(map(id, nodes)), left, node).of(node)
+            if isinstance(found, Number):
+                self._numbers.keep(float(found), found.ends)
+
+    def returned(self, ends: Ends, value: float, frame: FrameType) -> dict[float, Ends]:
+        """Such numbers of the innermost running function of the user's."""
+        for frame_, nodes in self._users(frame):
+            if nodes:
+                self._know_returned(ends, value, frame_, nodes)
+            break
+        return self._numbers.known
 
     def confines(self, kind: Carried, frame: FrameType) -> bool:
         """Whether all that they do with what leaves is read, and none of it makes a float that torch gets unknown."""
@@ -130,7 +163,7 @@ class UnseenDecisions:
             (kind, parts), below = _returned(flow, nodes), frame_
             if not kind:
                 return True
-        return below is not None
+        return below is not None and not kind.blind  # RENDER gets it, and knows one that sees
 
     def gets(self, frame: FrameType) -> bool:
         """Whether any of them gets what leaves."""
@@ -317,9 +350,14 @@ class _Value:
             return self._applied(SIGNS.get(type(node.op)), self.of(node.operand))
         if isinstance(node, ast.BinOp):
             return self._applied(OPERATORS.get(type(node.op)), self.of(node.left), self.of(node.right))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
-            return self._applied(_CALLED.get(node.func.id), *map(self.of, node.args)) if node.args else None
+        if isinstance(node, ast.Call) and node.args and not node.keywords:
+            return self._applied(self._function(node.func), *map(self.of, node.args))
         return None
+
+    def _function(self, node: ast.expr) -> Callable[..., Any] | None:
+        if isinstance(node, ast.Attribute):
+            return getattr(math, node.attr) if node.attr in MATH and _thing(node.value, self._frame) is math else None
+        return _CALLED.get(node.id) if isinstance(node, ast.Name) else None
 
     def _applied(self, function: Callable[..., Any] | None, *operands: Any) -> Any:
         if function is None or None in operands:
@@ -357,6 +395,15 @@ def _returned(flow: Flow, nodes: tuple[ast.AST, ...]) -> tuple[Carried, list[Car
         except TooMuchCode:
             return Carried.ARRAY, []  # all that a value may be
     return flow.inside.get(id(up), (flow.returns, flow.given_back()))
+
+
+@lru_cache(256)
+def _returning(scope: ast.AST) -> tuple[ast.expr, ...]:
+    """What a function computes in its `return` statements."""
+    told = [n.value for n in ast.walk(scope) if isinstance(n, ast.Return) and n.value is not None]
+    told += [scope.body] if isinstance(scope, ast.Lambda) else []
+    made = (x for whole in told for x in ast.walk(whole) if isinstance(x, ast.BinOp | ast.UnaryOp | ast.Call))
+    return tuple(islice(made, _RETURNED))
 
 
 @lru_cache(1024)

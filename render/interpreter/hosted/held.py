@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
+import inspect
 from functools import lru_cache
 
 from render.interpreter.hosted.carried import CARRYING, PUTTING, SHOWING
@@ -39,6 +41,24 @@ def _given(scope: ast.AST) -> set[str]:
         elif isinstance(node, ast.arg):
             found.add(node.arg)
     return found
+
+
+def fields_of(found: object) -> tuple[str, ...]:
+    """Where a call of this only keeps what it is given, the attributes that do: a named tuple, a plain dataclass."""
+    if not isinstance(found, type):
+        return ()
+    if issubclass(found, tuple) and isinstance(names := getattr(found, "_fields", None), tuple):
+        return names if _is_generated(found.__new__) and found.__init__ is object.__init__ else ()
+    if not dataclasses.is_dataclass(found) or hasattr(found, "__post_init__") or not _is_generated(found.__init__):
+        return ()
+    plain = found.__setattr__ is object.__setattr__ or _is_generated(found.__setattr__)
+    return tuple(f.name for f in dataclasses.fields(found) if f.init) if plain else ()
+
+
+def _is_generated(function: object) -> bool:
+    """Whether Python's library wrote it."""
+    code = getattr(inspect.unwrap(function), "__code__", None) if callable(function) else None
+    return code is not None and code.co_filename.startswith("<string>")
 
 
 def is_shared(scope: ast.AST, name: str) -> bool:

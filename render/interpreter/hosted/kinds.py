@@ -24,9 +24,9 @@ from render.interpreter.hosted.carried import (
     ReadingBudget,
     any_of,
 )  # fmt: skip
-from render.interpreter.hosted.held import is_own, is_shared
+from render.interpreter.hosted.held import fields_of, is_own, is_shared
 from render.interpreter.hosted.reading import called, root_of, takers, tells_float
-from render.interpreter.hosted.scopes import bindings, variables
+from render.interpreter.hosted.scopes import bindings, is_result, variables
 
 _ROUNDS = (ast.FloorDiv, ast.Mod)
 _ALL_NAMES = frozenset(["locals", "vars", "globals"])
@@ -123,10 +123,7 @@ class Kinds:
         elif isinstance(target, ast.Attribute):
             if kind and target.attr == "__dict__":
                 self._lost(target)
-            stored = self.attributes.get(target.attr)
-            self.attributes[target.attr] = kind.either(stored or Carried.NONE)
-            if stored is not self.attributes[target.attr]:
-                self.budget.stored = self.budget.change()
+            self._store(target.attr, kind)
         elif isinstance(target, ast.Subscript):
             self.kind(target)
             if not self.tensor(target.value):
@@ -138,6 +135,12 @@ class Kinds:
         elif isinstance(target, ast.Tuple | ast.List):
             for t in target.elts:
                 self._put(t, kind, tensor)
+
+    def _store(self, attribute: str, kind: Carried) -> None:
+        before = self.attributes.get(attribute)
+        self.attributes[attribute] = kind.either(before or Carried.NONE)
+        if before is not self.attributes[attribute]:
+            self.budget.stored = self.budget.change()
 
     def _more(self, held: ast.AST, kind: Carried) -> None:
         """A container holds it, too."""
@@ -368,6 +371,8 @@ class Kinds:
         inner = (node.func, False) if isinstance(node.func, ast.Lambda) else self.entered(node)
         if inner is not None:
             return self._inside(node, *inner)
+        if self._keeps(node, name, package):
+            return max(own, given)
         kind = max(own, given)
         if kind.sees and package in ("np", "numpy", "scipy"):  # which take it as a plain one
             kind = Carried.FLOAT
@@ -384,6 +389,18 @@ class Kinds:
         if name not in SEEN:
             self._lost(node)
         return kind
+
+    def _keeps(self, node: ast.Call, name: str, package: str) -> bool:
+        """Whether all that it does is to put what it is given into attributes of a new object, which are noted."""
+        fields = fields_of(self.thing(node.func))
+        if not fields and name != "_replace" and not (name == "replace" and package == "dataclasses"):
+            return False
+        named = [(k.arg, k.value) for k in node.keywords if k.arg is not None]
+        if any(isinstance(a, ast.Starred) for a in node.args) or len(named) < len(node.keywords):
+            return False
+        for name, x in [*zip(fields, node.args, strict=False), *named]:
+            self._store(name, self.kind(x))
+        return True
 
     def _schedules(self, function: ast.AST) -> bool:
         """Whether it is a method of one of torch's schedules, which keep a number that they are given."""
@@ -455,7 +472,8 @@ class Kinds:
         """Whether an expression is a tensor, which is followed by itself."""
         if isinstance(node, ast.Name):
             name = self.variable(node)
-            return name in self.tensors or (name not in self.names and self.is_tensor(self.thing(node)))
+            held = name not in self.names or (not self.names[name] and is_result(self.scope, name))
+            return name in self.tensors or (held and self.is_tensor(self.thing(node)))
         if isinstance(node, ast.BinOp):
             return self.tensor(node.left) or self.tensor(node.right)
         if isinstance(node, ast.UnaryOp):

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from functools import lru_cache
 
-from render.interpreter.hosted.reading import parents
+from render.interpreter.hosted.reading import called, parents
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
@@ -30,6 +30,22 @@ def bindings(scope: ast.AST) -> dict[str, list[ast.AST | None]]:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             found.setdefault(own[id(node)], []).append(above.get(id(node)))
     return found
+
+
+@lru_cache(512)
+def is_result(scope: ast.AST, name: str) -> bool:
+    """Whether all that a function binds to a variable are results of calls and operations or parts of these, which are
+    of one kind: no literals, containers or objects that are made there."""
+    bound = bindings(scope).get(name, [])
+    return bool(bound) and all(_is_result(node) for node in bound)
+
+
+def _is_result(node: ast.AST | None) -> bool:
+    if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+        value = node.value
+        made = isinstance(value, ast.Call) and called(value.func)[:1].isupper()
+        return isinstance(value, ast.Call | ast.BinOp | ast.UnaryOp | ast.Subscript | ast.Attribute) and not made
+    return isinstance(node, ast.Tuple | ast.For)
 
 
 def _visit(node: ast.AST, around: list[tuple[str, set[str]]], found: dict[int, str], scope: ast.AST) -> None:

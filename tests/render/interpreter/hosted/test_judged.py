@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import namedtuple
 from typing import Any
 
 import pytest
@@ -174,3 +176,42 @@ def test_rows_that_are_masked_as_a_whole_are_uniform():
     verdict = classify(masked_softmax, x, mask, ref=lambda x, m: x.masked_fill(m, -1e30).softmax(-1), budget=False)
     bound = verdict.outputs[0].bound
     assert (bound.hi - bound.lo).max() < 0.01
+
+
+def summed_up(y):
+    """One loss after the other, as a loop logs and averages them."""
+    total = 0.0
+    for row in y:
+        total += row.sum().item()
+    return total / len(y)
+
+
+def under_a_name(y):
+    norm = float(y.sum())
+    return {"norm": norm / 4, "sum": y.sum(0)}
+
+
+Told = namedtuple("Told", "loss rows")
+NUMBERS: dict[str, Any] = {
+    "a number": lambda y: y.mean().item(), "a list": lambda y: y[0].tolist(),
+    "a float": lambda y: 2 * float(y.mean()) - 1,
+    "a root": lambda y: math.sqrt(float(y.square().sum())), "a named tuple": lambda y: Told(y.mean().item(), y.sum(0)),
+    "in a loop": summed_up, "under a name": under_a_name, "a tensor": lambda y: torch.tensor(y.mean().item()),
+    "a table": lambda y: torch.tensor([[v, 2 * v] for v in y[0].tolist()]), "factor": lambda y: y.mul(y.mean().item()),
+    "a new tensor": lambda y: y.new_tensor(y.sum().item()), "limit": lambda y: y.clamp(max=y.mean().item()),
+    "share": lambda y: y.sub(y.mean().item(), alpha=2), "nothing chosen": lambda y: y[y > 9].sum() + y.sum(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_that_a_wrapper_returns_or_goes_on_with(name):
+    """Right kernels and ones that are 2 % off, with a second evaluation."""
+    operation = NUMBERS[name]
+    x = torch.randn(8, 8, generator=torch.Generator().manual_seed(1))
+    assert (
+        classify(lambda x: operation(kernel(x)), x, ref=lambda x: operation(reference(x)), budget=False).label
+        == "Type-I"
+    )
+    wrong = lambda x: operation(reference(x) * 1.02)  # noqa: E731
+    verdict = classify(lambda x: operation(kernel(x)), x, ref=wrong, budget=False)
+    assert (verdict.label, verdict.code) == ("Type-II", "RND201"), verdict
