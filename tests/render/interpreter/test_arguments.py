@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from triton._C import libtriton
 
-from render.interpreter.arguments import bind, constexpr_names
+from render.interpreter.arguments import bind, constexpr_names, warps_of
 from render.interpreter.session import Session
 
 
@@ -81,3 +81,10 @@ def test_what_was_taken_once_is_not_asked_about_again(monkeypatch: pytest.Monkey
         for wrong in (1 << 64, object(), {}):
             with pytest.raises((TypeError, OverflowError, KeyError)):
                 copy[(1,)](x, out, wrong, True, BLOCK=16)
+
+
+@pytest.mark.parametrize(("told", "warps"), [(None, 4), (1, 1), (8, 8), ("16", 16), (0, 4)])
+def test_a_program_has_the_warps_that_the_launch_says(told: Any, warps: int) -> None:
+    assert (warps_of({"num_warps": told}), warps_of({"num_stages": told})) == (warps, 4)
+    with pytest.raises(TypeError, match="num_warps is an int, not 'many'"):
+        warps_of({"num_warps": "many"})
