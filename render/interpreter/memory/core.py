@@ -333,7 +333,7 @@ class Memory:
         """Host code computes with the tensor's elements."""
         storage = self.find(address(tensor)) if tensor.numel() else None
         if storage is not None:
-            storage.read_in = max(storage.read_in, self._launch + 1)
+            storage.read_in = max(storage.read_in, storage.stored_in + 1)  # what is stored later, nobody has read
 
     def use_of(self, tensor: torch.Tensor) -> Use:
         """What kernels did with the tensor's memory, and whether anybody read what they stored last."""
