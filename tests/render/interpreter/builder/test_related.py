@@ -7,6 +7,7 @@ rationals; nothing of the rules is used.
 from __future__ import annotations
 
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,8 +16,10 @@ import triton
 import triton.language as tl
 
 import render
+from interval_ops.formats.model import FP32
 from render.entry.execution import Entry
 from render.entry.inputs import of_call
+from render.interpreter.builder.related import _phi
 
 
 @triton.jit
@@ -389,3 +392,32 @@ def test_a_share_that_may_overflow_is_not_bounded_by_a_number():
         most = float(x[np.isinf(x * (np.finfo(np.float32).max / x))][0])
     _, high = ends(scaled, render.interval(*(torch.tensor([end, 1e-6, 1e-6, 1e-6]) for end in (most / 2, most))))
     assert np.isinf(high[0])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_formula_of_a_sum_lies_between_its_ends(seed: int) -> None:
+    """Steps in any order, each constant somewhere between its ends; in rationals but for the power."""
+    g = np.random.default_rng(seed)
+    total, steps = np.exp(g.uniform(-3, 3, 6)), []
+    for kind in g.permutation(["scale", "shift", "power", "scale"])[: int(g.integers(1, 5))]:
+        less = float(np.exp(g.uniform(-1, 1)))
+        steps.append((kind, float(g.choice([-0.5, 0.5])), 0.0) if kind == "power" else (kind, less, less * 1.01))
+    (lo, hi), fits = _phi(total, np.zeros(6), SimpleNamespace(steps=steps), FP32)
+    assert fits.all()
+    for share in (0.0, 0.3, 1.0):
+        at = total.copy()
+        for kind, less, more in steps:
+            number = less + share * (more - less)
+            at = at**less if kind == "power" else at * number if kind == "scale" else at + number
+        assert (lo * (1 - 1e-12) <= at).all() and (at <= hi * (1 + 1e-12)).all(), (steps, share)
+    assert (hi <= lo * 1.05).all()
+
+
+@pytest.mark.parametrize("end", [2.0**-107, 2.0**-105, 2.0**-102, 1.0, 2.0**123, 2.0**125, 2.0**126])
+def test_a_formula_keeps_away_from_the_ends_of_the_range(end: float) -> None:
+    """Each value on the way: the sum itself below 2^-4 of the largest number, what a power is of and what comes out
+    above 2^20 of the smallest."""
+    for steps in ([], [("scale", 1.0, 1.0)], [("power", 0.5, 0.0)], [("power", -0.5, 0.0)], [("shift", 1.0, 1.0)]):
+        _, fits = _phi(np.array([end]), np.zeros(1), SimpleNamespace(steps=steps), FP32)
+        small, large = end <= 2.0**-106, end >= 2.0**-4 * FP32.max
+        assert fits.item() is not (large or (small and bool(steps) and steps[0][0] != "shift")), steps
