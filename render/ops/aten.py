@@ -140,6 +140,7 @@ def _rows(
 _all(Form.MADE, """
     zeros ones empty full eye zeros_like ones_like empty_like full_like new_zeros new_ones new_full new_empty
     scalar_tensor empty_strided new_empty_strided arange tril_indices triu_indices empty_permuted
+    _new_zeros_with_same_feature_meta
 """)  # fmt: skip
 _all(Form.FUNCTION, "linspace logspace hann_window hamming_window blackman_window bartlett_window kaiser_window")
 _all(Form.RANDOM, """

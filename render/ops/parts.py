@@ -85,6 +85,8 @@ def _way(func: Any) -> Callable[..., Any] | Layer | bool | None:
         return _reshaped
     if func._schema.name == "aten::_neg_view":
         return _negated
+    if func._schema.name == "aten::_efficientzerotensor":
+        return _zeros
     if any(a.alias_info and not a.alias_info.is_write for a in func._schema.returns) and _composite(func):
         return _composite
     if func._overloadname == "vec" and _composite(func):  # interpolations by factors, whole in inference mode
@@ -96,7 +98,7 @@ def _composite(func: Any) -> bool:
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"))
 
 
-def _refused(*_: Any) -> Any:
+def _refused(*_: Any, **__: Any) -> Any:
     message = "nested tensors of the strided layout, which have no shape, are not followed"
     raise NotImplementedError(f"{message}: use layout=torch.jagged, or a loop over the tensors")
 
@@ -110,6 +112,11 @@ def _reshaped(mode: Any, func: Any, args: Any, kwargs: Any) -> Any:
 def _negated(x: torch.Tensor) -> torch.Tensor:
     """A view whose elements are those of its memory with another sign: as numbers of its own."""
     return x.neg()
+
+
+def _zeros(size: Sequence[int], **kwargs: Any) -> torch.Tensor:
+    """A tensor of zeros without memory, as forward derivatives begin: with memory."""
+    return torch.zeros(size, **kwargs)
 
 
 def dispatches(kind: type) -> bool:
@@ -165,9 +172,9 @@ def in_parts(dispatch: Callable[..., Any]) -> Callable[..., Any]:
             return out if func._schema.returns else None
         if way is _reshaped:
             return _reshaped(self, func, args, kwargs or {})
-        if way is _refused or way is _negated:
+        if way is _refused or way is _negated or way is _zeros:
             with _again(self):
-                return way(*args)
+                return way(*args, **(kwargs or {}))
         if way is _composite:
             with _again(self):
                 return func.decompose(*args, **(kwargs or {}))  # the user's call

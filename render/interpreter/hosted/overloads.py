@@ -35,7 +35,9 @@ _OVERWRITES = frozenset(["zero", "fill", "normal", "uniform", "random", "bernoul
 """In place these do not read what they overwrite."""
 
 
-SHAPE_ONLY = frozenset(n for n in of_form(Form.MADE, Form.RANDOM) if n.endswith("_like") or n.startswith("new_"))
+SHAPE_ONLY = frozenset(
+    n for n in of_form(Form.MADE, Form.RANDOM) if n.endswith("_like") or n.lstrip("_").startswith("new_")
+)
 """Operations that take a tensor for its shape and dtype."""
 
 

@@ -67,6 +67,10 @@ class CellStep:
         return named(self.func._schema, *self.before)
 
 
+_OF_SHAPES = frozenset(["is_same_size", "_has_same_storage_numel"])
+"""What they tell is no matter of values."""
+
+
 class CellRecorder(TorchDispatchMode):
     """`cells` after a run inside. Raises Refused, with the operation's name, at what cannot be followed."""
 
@@ -118,7 +122,7 @@ class CellRecorder(TorchDispatchMode):
         """Computed values that become Python numbers, or are read as bits or as parts of complex numbers."""
         if any(isinstance(x, torch.Tensor) and x.is_complex() for x in step.changed):
             raise Refused("complex numbers have no rule")
-        number = any(isinstance(x, bool | int | float) for x in step.outs)
+        number = step.name not in _OF_SHAPES and any(isinstance(x, bool | int | float) for x in step.outs)
         bits = step.name == "view" and any(isinstance(x, torch.dtype) for x in step.before[0])
         if (number or bits) and (step.loose or not self.cells.are_given(step.before)):
             how = "as bits" if bits else "as a Python number"

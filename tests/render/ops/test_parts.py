@@ -155,3 +155,38 @@ def test_a_weighted_count_is_a_sum_at_places(dtype):
     assert "aten::bincount" not in seen.names and torch.equal(found, exact) and found.dtype == exact.dtype
     with Seen() as seen:
         assert torch.equal(torch.bincount(x), torch.tensor([1, 2, 0, 1])) and "aten::bincount" in seen.names
+
+
+@triton.jit
+def _halved_square(X, Out, N: tl.constexpr, OFF: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(Out + i, tl.load(X + i) * tl.load(X + i) * OFF)
+
+
+FORWARD = {
+    "jvp": lambda x: torch.func.jvp(lambda x: x * x / 2, (x,), (x,))[1],
+    "dual": lambda x: torch.func.jvp(lambda x: (x * x).sum() * x / x.square().sum(), (x,), (x * x,))[1],
+    "jacfwd": lambda x: torch.diagonal(torch.func.jacfwd(lambda x: x * x * x / 3)(x)),
+    "hessian": lambda x: torch.func.hessian(lambda x: (x**3 / 6).sum())(x) @ x,
+    "dual numbers": lambda x: _tangent(x),
+}
+
+
+def _tangent(x):
+    with torch.autograd.forward_ad.dual_level():
+        return torch.autograd.forward_ad.unpack_dual(torch.autograd.forward_ad.make_dual(x, x) ** 2 / 2).tangent
+
+
+@pytest.mark.parametrize("name", FORWARD)
+def test_a_forward_derivative_has_an_exact_value(name):
+    """Of x^2, whose derivatives start at tensors of zeros without memory."""
+
+    def square(x, off=1.0):
+        out = torch.empty_like(x)
+        _halved_square[(1,)](x, out, 16, off)
+        return out
+
+    x = torch.rand(16, generator=torch.Generator().manual_seed(0)) + 0.5
+    assert render.classify(square, x, ref=lambda x, *_: FORWARD[name](x)).label == "Type-I"
+    v = render.classify(square, x, 1.015, ref=lambda x, *_: FORWARD[name](x))
+    assert (v.label, v.code) == ("Type-II", "RND201")
