@@ -27,14 +27,15 @@ def after(*steps: str) -> Use:
                 d.load(x, index)
             if "store" in step:
                 d.store(x, index, np.ones((1, 4)))
-            if step == "masked load":
-                d.load(x, index, mask=np.zeros((1, 4), bool))
+            if step == "without lanes":
+                d.store(x, index, np.ones((1, 4)), mask=np.zeros((1, 4), bool))
     return d.memory.use_of(x)
 
 
 @pytest.mark.parametrize(
     ("steps", "use"),
     [
+        (("without lanes",), Use.IDLE), (("store", "host", "without lanes"), Use.PASSED_ON),
         ((), Use.NONE), (("given",), Use.IDLE), (("load",), Use.READ), (("given", "load"), Use.READ),
         (("host",), Use.NONE), (("given", "host"), Use.READ), (("store",), Use.STORED), (("load", "store"), Use.STORED),
         (("store", "load"), Use.PASSED_ON), (("store", "host"), Use.PASSED_ON), (("host", "given", "host"), Use.READ),
