@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ import triton.language as tl
 from support import rng
 from triton.language.extra import libdevice
 
+from render.interpreter.handle import Handle
 from render.interpreter.session import Session
+from render.interpreter.vendor.conversions import _conversion
 
 N = 64
 
@@ -108,3 +111,47 @@ def test_an_end_at_infinity_leaves_open_whether_it_is_reached() -> None:
     for found in (infinite, finite):
         assert found.taints or (found.lo != found.hi).tolist() == [False, True, False, False]
     assert not nan.taints and (nan.hi == 0).all()
+
+
+LOUD = SimpleNamespace(muted=lambda cause: False)
+SOURCES = {"int": "int32", "uint": "uint32", "ll": "int64", "ull": "uint64"}
+
+
+def rational(x: int, to: type, way: str) -> np.floating:
+    """The number of the type next to an integer in that direction."""
+    near = to(x)
+    exact = Fraction(x)
+    down = near if Fraction(float(near)) <= exact else np.nextafter(near, to(-np.inf))
+    up = near if Fraction(float(near)) >= exact else np.nextafter(near, to(np.inf))
+    return {"rd": down, "ru": up, "rz": down if x > 0 else up}[way]
+
+
+@pytest.mark.parametrize("way", ["rd", "ru", "rz"])
+@pytest.mark.parametrize("target", ["float", "double"])
+@pytest.mark.parametrize("source", SOURCES)
+def test_an_integer_is_rounded_in_the_direction_of_the_name(source: str, target: str, way: str) -> None:
+    """Value and bounds; no bounds where the number is one of the type, or nobody asks for them."""
+    info, g = np.iinfo(SOURCES[source]), rng(9)
+    drawn_ = [
+        info.min,
+        info.max,
+        0,
+        1,
+        2**24 + 1,
+        info.max - 63,
+        *(int(n) for n in g.integers(0, info.max, 40, dtype=info.dtype)),
+    ]
+    x = np.array([*drawn_, *(-n for n in drawn_ if info.min < 0 and n > 0)], info.dtype)
+    to, ty = (np.float32, tl.float32) if target == "float" else (np.float64, tl.float64)
+    wanted = np.array([rational(int(n), to, way) for n in x])
+    kind = Handle(x[None], tl.dtype(SOURCES[source]), x.shape)
+    for interval in (True, False):
+        stub = SimpleNamespace(ctx=SimpleNamespace(interval=interval, model=lambda cause: LOUD))
+        out = _conversion(f"{source}2{target}_{way}")(stub, ty, kind)
+        assert np.array_equal(out.v[0], wanted) and not out.taint
+        if not interval or all(Fraction(float(w)) == int(n) for w, n in zip(wanted, x, strict=True)):
+            assert out.is_point
+            continue
+        lo, hi = (np.broadcast_to(end, out.v.shape)[0] for end in out.pair)
+        assert (lo <= wanted).all() and (wanted <= hi).all()
+        assert all(hi[k] - lo[k] <= abs(int(n)) * 2.0 ** (-22 if to is np.float32 else -51) for k, n in enumerate(x))
