@@ -258,3 +258,31 @@ def test_equal_elements_do_not_hide_what_depends_on_the_grouping():
     x = torch.ones(3, 32)
     found = render.classify(lambda x: entry(widened(x), average), x, ref=lambda x: x[:, 0].clone())
     assert found.label != "Type-I", found
+
+
+LARGEST = float(np.finfo(np.float32).max)
+GROWTH = {
+    "product": lambda n: (LARGEST / 1.01 ** (n - 1)) ** (1 / n),
+    "scaled norm": lambda n: LARGEST / n**0.5,
+    "parallel": lambda n: LARGEST**0.5,
+}
+"""Elements that go to the largest number where so many are taken together."""
+
+
+@pytest.mark.parametrize("name", GROWTH)
+@pytest.mark.parametrize("beyond", [1e-30, 0.01, 0.1, 0.2, 0.3, 0.5, 0.9999, 1.02])
+@pytest.mark.parametrize("wide", [0.0, 1e-4])
+def test_what_may_leave_the_range_has_no_bound(name, beyond, wide):
+    """Or one that holds the infinity that comes of it."""
+    body, function = FORMS[name]
+    g, n = rng(11), 12
+    x = np.minimum(np.full(n, GROWTH[name](n) * beyond ** (1 / n)) * g.uniform(0.999, 1.0, n), LARGEST / 1.001)
+    x = x.astype(np.float32)
+    lo, hi = x.astype(float) * (1 - wide), x.astype(float) * (1 + wide)
+    with np.errstate(all="ignore"):
+        pair = along(mean_of(source(body)), (lo[None], hi[None]), 1, False, FP32, load_profile("sm_90"))
+        if pair is None:
+            return
+        for at in (lo, x.astype(float), hi):
+            seen = [tree(function, at.astype(np.float32), g) for _ in range(8)]
+            assert pair[0][0, -1] <= min(seen) and max(seen) <= pair[1][0, -1]
