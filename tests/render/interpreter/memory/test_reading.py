@@ -330,3 +330,34 @@ def test_reports_use_the_names_of_the_launch():
             d.memory.register(x[1:], "other")
             d.load(x, np.array([[4]]))
     assert [f.tensor for f in d.memory.findings] == ["c_ptr", "a_ptr"]
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("which", [[0], [1], [2], [0, 2], [], [3], [1, 3]], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32], ids=str)
+def test_pointers_of_unknown_origin_all_in_some_of_the_storages(dtype, which, masked):
+    """In one, in two, in none (3), and without a lane that takes part: as if each were asked for alone."""
+    tensors = [(torch.arange(n) + 10 * n).to(dtype) for n in (5, 9, 4)]
+    d = Driver()
+    for k, t in enumerate(tensors):
+        d.memory.register(t, f"t{k}")
+    with d:
+        if dtype == torch.float32:
+            d.store(tensors[1], np.arange(9)[None], tensors[1].numpy(), radius=0.5)
+            d.store(tensors[2], np.arange(4)[None], tensors[2].numpy())
+        places = [(t.data_ptr() + 4 * i, float(t[i]), 0.5 * (k == 1)) for k, t in enumerate(tensors) if k in which
+                  for i in range(len(t))] + ([(16, 0.0, np.nan)] if 3 in which else [])  # fmt: skip
+        on = np.ones(len(places), bool)
+        if masked or not places:
+            places, on = [*places, (tensors[0].data_ptr(), 7.0, 0.0)], np.append(on, False)
+        ptr, e = np.array([p[0] for p in places], np.int64)[None], d.pointers(tensors[0], [[0]])[0]
+        got = d.memory.load(d.request(ptr, e, None, None, on[None] if not on.all() else None), np.full((1, 1), 7))
+    wanted, reach = np.array([p[1] for p in places]), np.array([p[2] for p in places])
+    assert got.v[0].tolist() == wanted.tolist()
+    if dtype == torch.float32 and got.lo is not None:
+        lo, hi = (np.broadcast_to(end, got.v.shape)[0] for end in (got.lo, got.hi))
+        np.testing.assert_array_equal(lo, wanted - reach)
+        np.testing.assert_array_equal(hi, wanted + reach)
+    else:
+        assert dtype == torch.int32 or not np.nan_to_num(reach, nan=1.0).any()
+    assert [(f.code, f.count) for f in d.memory.findings] == ([("RND207", 1)] if 3 in which else [])
