@@ -72,21 +72,21 @@ def trim() -> None:
 
 def spare(kept: int = RETAINED) -> None:
     """As `trim`, where it is more than what stays: between steps that soon need as much again."""
-    if (own := _own()) > kept and own - _used() > kept:
+    if (own := resident()) > kept and own - _used() > kept:
         trim()
 
 
-def _own() -> int:
+def resident() -> int:
     """Bytes of memory that no file backs and this process has touched; more than any limit where nobody says.
 
     The allocator counts what it holds piece by piece, which takes longer than a small launch.
     """
     try:
         with open("/proc/self/statm", "rb") as pages:
-            _, resident, of_files, *_ = map(int, pages.read().split())
+            _, touched, of_files, *_ = map(int, pages.read().split())
     except (OSError, ValueError):
         return 1 << 62
-    return (resident - of_files) * mmap.PAGESIZE
+    return (touched - of_files) * mmap.PAGESIZE
 
 
 @cache

@@ -41,7 +41,7 @@ from render.judgement.decided import Decided, Rules, cause_of, equal_outputs, eq
 from render.judgement.evidence import evidence_of
 from render.judgement.formulas import Comparison, FormulasCompared
 from render.judgement.later import Explanations, changed, provisional
-from render.judgement.memory import free_runs, peak_mb
+from render.judgement.memory import free_runs, older_left_alone, peak_mb
 from render.judgement.otherwise import otherwise
 from render.judgement.precision import finer
 from render.judgement.quotes import quoted
@@ -84,12 +84,13 @@ class Judgement:
         """The verdict of every check, or without `Options.wait` the provisional one, which has the others to come."""
         if self.options.configs == "all":
             return self._told(lambda: worst_of_all(self._configured))
-        found = self._told(self._verdict)
-        return found.wait("checked") if self.options.wait else found
+        with older_left_alone():
+            found = self._told(self._verdict)
+            return found.wait("checked") if self.options.wait else found
 
     def _told(self, step: Callable[[], Verdict]) -> Verdict:
         """What a step gives, with the lines that it points to and what was caught since the first, for who listens."""
-        with large_blocks_kept(), described_as(self.options.device), collected() as caught:
+        with older_left_alone(), large_blocks_kept(), described_as(self.options.device), collected() as caught:
             found = step()
         for defect in found.defects:
             add(caught, defect)

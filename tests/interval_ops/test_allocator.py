@@ -13,7 +13,7 @@ def calls(monkeypatch):
     monkeypatch.setattr(allocator, "_configure", lambda values: found.append(values))
     monkeypatch.setattr(allocator, "trim", lambda: found.append("trim"))
     monkeypatch.setattr(allocator, "_used", lambda: 0)
-    monkeypatch.setattr(allocator, "_own", lambda: allocator.RETAINED + 1)
+    monkeypatch.setattr(allocator, "resident", lambda: allocator.RETAINED + 1)
     return found
 
 
@@ -41,15 +41,15 @@ def test_little_memory_stays_for_the_next_scope(calls, monkeypatch):
 
 
 def test_a_process_that_has_little_is_not_counted(calls, monkeypatch):
-    monkeypatch.setattr(allocator, "_own", lambda: allocator.RETAINED)
+    monkeypatch.setattr(allocator, "resident", lambda: allocator.RETAINED)
     monkeypatch.setattr(allocator, "_used", lambda: pytest.fail("counted piece by piece"))
     allocator.spare()
     assert calls == []
 
 
 def test_what_the_allocator_holds_is_known():
-    assert 0 < allocator._used() < allocator._own() or not allocator._used()
-    assert 0 < allocator._own() <= 1 << 62
+    assert 0 < allocator._used() < allocator.resident() or not allocator._used()
+    assert 0 < allocator.resident() <= 1 << 62
 
 
 def test_blocks_that_are_hardly_touched_are_mapped_only_inside_the_outer_scope(calls):
@@ -63,7 +63,7 @@ def test_blocks_that_are_hardly_touched_are_mapped_only_inside_the_outer_scope(c
 
 def test_a_scope_says_what_stays_for_the_next_one(calls, monkeypatch):
     free = 2 * allocator.RETAINED
-    monkeypatch.setattr(allocator, "_own", lambda: free)
+    monkeypatch.setattr(allocator, "resident", lambda: free)
     with allocator.large_blocks_kept(free):
         pass
     assert calls[-1] == (allocator._SOON, free, allocator._SOON)
