@@ -37,10 +37,8 @@ def narrowed(v: np.ndarray, fmt: Format) -> np.ndarray:
     return round_value(v, fmt, "rtne", "inf" if fmt.has_inf else "saturate")
 
 
-def _wide(v: np.ndarray, lo: np.ndarray | None, hi: np.ndarray | None) -> np.ndarray:
+def _wide(v: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
     """The value beside the bytes `v`: `lo`, or the middle where atomics left the slack of float64 sums, else `v`."""
-    if lo is None or hi is None:
-        return v
     with np.errstate(invalid="ignore", over="ignore"):
         value = np.where(hi <= np.nextafter(lo, np.inf), lo, lo + (hi - lo) / 2)
     return np.where(np.isnan(value), v, value)
@@ -78,7 +76,7 @@ class LiftedBuilder(Builder):
         active = None if mask is None else mask.full(mask.v)
         request = Request(ptr.full(ptr.v), elem, ptr.origin, ctx.linear, ctx.site(), active)
         got = ctx.memory.load(request, None if default is None else narrowed(default, elem.fmt), ends)
-        v = _wide(got.v, got.lo, got.hi).astype(carrier(pointee), copy=False)
+        v = _wide(got.v, *got.pair).astype(carrier(pointee), copy=False)
         return Handle(v, pointee, ptr.shape, taint=got.taint | taint_of(ptr, mask, other))
 
     def _store(self, ptr: Handle, value: Handle, mask: Handle | None) -> None:

@@ -188,8 +188,7 @@ def host_envelope(memory: Memory, tensor: torch.Tensor) -> Envelope | None:
     if storage is None:
         return None
     partly = unwritten_in(storage, tensor)
-    touched = storage.kernel_range is not None and overlaps(storage, tensor)
-    if not touched and not partly:
+    if not overlaps(storage, tensor) and not partly:
         return None
     if storage.shadows or storage.taint_map is not None or partly:
         return read(memory, storage, tensor)

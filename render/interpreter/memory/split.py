@@ -146,7 +146,7 @@ def scattered(
 
 def _moved(undo: Undo, start: int, end: int, to: int) -> int:
     """Moves these entries to where those of the parts before end; gives their own end."""
-    if start != to and end > start:
+    if start != to:
         kept = SAVE_BITS, SAVE_BITS, SAVE_BITS, SAVE_WRITTEN, SAVE_SHADOW, SAVE_SHADOW
         for column in (c for c, part in zip(undo[1:-1], kept, strict=True) if undo.save & part):
             column[to : to + end - start] = column[start:end]

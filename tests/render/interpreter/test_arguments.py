@@ -24,6 +24,15 @@ def only_named(X, *, n):
     pass
 
 
+@triton.jit
+def annotated(X, n: int, m: "tl.int32", B: tl.constexpr, C: "tl.constexpr" = 3):  # noqa: UP037
+    pass
+
+
+def test_constants_are_those_that_are_annotated_so() -> None:
+    assert constexpr_names(annotated) == {"B", "C"}
+
+
 CALLS: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
     ((1, 2), {}), ((1,), {"n": 2}), ((), {"n": 2, "X": 1}), ((1, 2, 3.0, 4, 5), {}), ((1, 2), {"BLOCK": 4, "scale": 0}),
     ((), {}), ((1,), {}), ((1, 2), {"X": 3}), ((1, 2, 3, 4, 5, 6), {}), ((1, 2, 3, 4, 5), {"n": 1}),

@@ -291,3 +291,25 @@ def test_small_programs_run_at_once_and_large_ones_do_not(programs, m, n, chunks
         two_axes[(programs,)](x, out, M=m, N=n)
     assert torch.equal(out, x)
     assert (s.launches[0].chunks, s.launches[0].stats.chunk_size * m * n <= TARGET) == (chunks, True)
+
+
+@triton.jit
+def telling(x, out, N: tl.constexpr):
+    i = tl.program_id(0)
+    v = tl.load(x + i)
+    if v > 2:
+        tl.device_print("large", v)
+        v = v * 2
+    else:
+        if i % 2 == 0:
+            tl.device_print("small and even")
+    tl.store(out + i, v)
+
+
+def test_programs_that_part_print_for_themselves():
+    """Who does not come there is not heard; what all have in common is said by each."""
+    said, x = [], torch.tensor([1.0, 3.0, 1.0, 5.0, 2.0, 4.0])
+    with Session("ieee", printer=said.append):
+        telling[(6,)](x, torch.empty(6), N=6)
+    large = [f"pid ({i}, 0, 0) large: {x[i]}" for i in (1, 3, 5)]
+    assert sorted(s for s in said if "pid" in s) == large and all("small" in s for s in said if "pid" not in s)
