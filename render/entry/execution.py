@@ -192,7 +192,7 @@ class Entry:
         besides = () if getattr(self.fn, "alone", False) else stored_besides(inputs, found, session.envelope)
         aside = tuple((name, uses(t)) for name, t in besides)
         part = session.programs is not None
-        outputs = [replace(_describe(n, t, session.envelope(t, take=True)), use=uses(t),
+        outputs = [replace(_describe(n, t, session), use=uses(t),
                            made=session.made_at(t.untyped_storage().data_ptr()),
                            left=~session.memory.stored_by_kernels(t) if part else None) for n, t in found]  # fmt: skip
         same = _unchanged(self.inputs, inputs) if not all(t.tracked for t in outputs) else frozenset()
@@ -287,11 +287,14 @@ def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
     return torch.equal(*(x.detach().reshape(-1).contiguous().view(torch.uint8) for x in (a, b)))
 
 
-def _describe(name: str, tensor: torch.Tensor, envelope: Any) -> Tensor:
+def _describe(name: str, tensor: torch.Tensor, session: Any) -> Tensor:
+    envelope = session.envelope(tensor, take=True)
     value = values(tensor, copy=True)
     kept = tensor if value.dtype != np.float32 else outline(tensor)
-    base = tensor.untyped_storage().data_ptr()
-    where = kept, base + int(tensor.storage_offset()) * tensor.element_size(), base
+    start = tensor.untyped_storage().data_ptr()
+    at = start + int(tensor.storage_offset()) * tensor.element_size()
+    held = session.memory.find(at)  # numpy's views of it begin elsewhere
+    where = kept, at, start if held is None else held.base
     if envelope is None:
         point = np.asarray(value, np.float64)
         return Tensor(name, *where, value, point, point, tracked=False)

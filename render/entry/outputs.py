@@ -87,7 +87,8 @@ def _tensor(value: Any) -> torch.Tensor | None:
         plain = value.detach()
         return torch.view_as_real(plain.resolve_conj()) if plain.is_complex() else plain
     if isinstance(value, np.ndarray) and value.dtype.kind in "fiubc":
-        return _tensor(torch.from_numpy(np.ascontiguousarray(value)))
+        shared = value.flags.writeable and all(step >= 0 for step in value.strides)  # what torch takes as it lies
+        return _tensor(torch.from_numpy(value if shared else np.ascontiguousarray(value)))
     if isinstance(value, np.complexfloating | complex):
         return _tensor(torch.tensor(value, dtype=torch.complex128))
     if isinstance(value, np.generic | float | int | bool):

@@ -79,9 +79,13 @@ class Choices:
 
     def taken(
         self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], known: Mapping[int, Envelope],
-        outputs: list[torch.Tensor], found: Sequence[Found], place: Any,
+        outputs: list[torch.Tensor], found: Sequence[Found], place: Any, drawn: torch.Tensor | None = None,
     ) -> Sequence[Found]:  # fmt: skip
-        """What is known of the results of a host operation, which are written anew, once it has decided."""
+        """What is known of the results of a host operation, which are written anew, once it has decided.
+
+        `drawn`: the state of torch's generator before it, of an operation that draws: it draws the same again, of
+        numbers of the same type (of others it draws others).
+        """
         exact = self.turn == EXACT
         chosen = [
             t for t, one in zip(outputs, found, strict=True)
@@ -93,11 +97,13 @@ class Choices:
         self.at(place, sum(t.numel() for t in chosen))
         rows = _rows(func, args, kwargs)
         moved = {id(t): self._moved(t, known[id(t)], rows, k) for k, t in enumerate(given)}
-        if exact:  # beside numbers of more digits than their type has
+        if drawn is not None:
+            moved = {id(t): moved[id(t)].to(t.dtype) for t in given}
+        elif exact:  # beside numbers of more digits than their type has
             others = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor) and t.is_floating_point()]
             moved = {**{id(t): t.detach().double() for t in others}, **moved}
         args_, kwargs_ = tree_map(lambda x: moved.get(id(x), x), (args, kwargs))
-        out = func(*args_, **kwargs_) if self.turn else outputs
+        out = _again(func, args_, kwargs_, drawn) if self.turn else outputs
         results = [out] if isinstance(out, torch.Tensor) else list(out)
         for tensor, other in zip(outputs, results, strict=True):
             if tensor.dtype in INTEGERS and self.turn:
@@ -126,6 +132,14 @@ class Choices:
             if t.dtype not in INTEGERS:
                 t.copy_(torch.gather(x, dim, whole).reshape(t.shape))
         return [Exact() if t.dtype in INTEGERS else Bounds(lo, hi) for t in outputs]
+
+
+def _again(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], drawn: torch.Tensor | None) -> Any:
+    if drawn is None:
+        return func(*args, **kwargs)
+    with torch.random.fork_rng(devices=()):
+        torch.set_rng_state(drawn)
+        return func(*args, **kwargs)
 
 
 def _ends(x: torch.Tensor, e: Envelope) -> tuple[np.ndarray, np.ndarray]:

@@ -45,6 +45,7 @@ from render.interpreter.hosted.overloads import (
     HostSite,
     OverloadRule,
     called_so,
+    draws,
     host_site,
     is_coarse,
     is_plain,
@@ -340,12 +341,14 @@ class HostTracker(HostBounds):
         known = filled(known)
         result, steps = self._bounds_of(func, op, args, kwargs, known, site)
         seen = self.before(func, args, kwargs, known) if steps is None else None
+        drawn = torch.get_rng_state() if self.memory.choices is not None and draws(func) else None
         out = func(*args, **kwargs)  # the user's call
         outputs = [t for t in tensors_of(out) if is_plain(t)]
         found = one_each(result, [tuple(t.shape) for t in outputs])
         if self.memory.choices is not None and steps is None:
             with self.silent():
-                found = tuple(self.memory.choices.taken(func, args, kwargs, known, outputs, found, site or host_site()))
+                place = site or host_site()
+                found = tuple(self.memory.choices.taken(func, args, kwargs, known, outputs, found, place, drawn))
         taint = NO_TAINT.union(*(e.taints for e in known.values()))
         open_ = self.exact or any(is_wide(e) for e in known.values())
         written = {id(t) for t in targets}

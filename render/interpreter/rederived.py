@@ -14,7 +14,7 @@ from render.interpreter.host import HostTracker
 from render.interpreter.hosted.call import Bounds, Exact, Known, Result, known_pair
 from render.interpreter.hosted.given_numbers import GivenNumbers
 from render.interpreter.hosted.numbers import Ends
-from render.interpreter.hosted.overloads import HostSite, OverloadRule, is_plain
+from render.interpreter.hosted.overloads import HostSite, OverloadRule, draws, is_plain
 from render.interpreter.memory import Envelope
 
 
@@ -35,7 +35,7 @@ class Rederived(HostTracker):
 
     def _wide_run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Result:
         default = torch.get_default_dtype()
-        with self.silent():
+        with self.silent(), torch.random.fork_rng((), enabled=draws(func)):
             try:
                 torch.set_default_dtype(torch.float64)  # of tables, and of integers times numbers
                 out = tree_flatten(func(*args, **kwargs))[0]

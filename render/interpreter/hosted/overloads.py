@@ -144,6 +144,11 @@ class HostSite:
     line: int
 
 
+def draws(func: Any) -> bool:
+    """Whether an operation takes numbers from torch's generator."""
+    return torch.Tag.nondeterministic_seeded in func.tags
+
+
 def host_site() -> HostSite:
     """Innermost frame outside torch, Triton and this package."""
     frame = sys._getframe(1)

@@ -199,6 +199,8 @@ NUMBERS: dict[str, Any] = {
     "in a loop": summed_up, "under a name": under_a_name, "a tensor": lambda y: torch.tensor(y.mean().item()),
     "a table": lambda y: torch.tensor([[v, 2 * v] for v in y[0].tolist()]), "factor": lambda y: y.mul(y.mean().item()),
     "a new tensor": lambda y: y.new_tensor(y.sum().item()), "limit": lambda y: y.clamp(max=y.mean().item()),
+    "columns": lambda y: y.numpy().T, "part": lambda y: y.numpy()[2:, 1:], "array": lambda y: y.numpy().copy(),
+    "part of a tensor": lambda y: torch.from_numpy(y.numpy()[3:]) + 1, "of an array": lambda y: torch.tensor(y.numpy()),
     "share": lambda y: y.sub(y.mean().item(), alpha=2), "nothing chosen": lambda y: y[y > 9].sum() + y.sum(),
 }  # fmt: skip
 
