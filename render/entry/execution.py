@@ -15,7 +15,7 @@ import torch
 from interval_ops.profiles.file import ProfileError
 from interval_ops.profiles.profile import MissingRule, Profile, load_profile
 from render.entry.inputs import Inputs
-from render.entry.outputs import Named, flatten, outline, stored_arguments, stored_besides, values
+from render.entry.outputs import Named, flatten, outline, settled, stored_arguments, stored_besides, values
 from render.entry.target import as_kernel_error, returned_names, returning
 from render.interpreter.boxes import carried
 from render.interpreter.hosted.overloads import is_plain, tensors_of
@@ -265,7 +265,7 @@ class Entry:
         torch.default_generator.manual_seed(self.seed)  # every device is the CPU here
         try:
             with steadied():
-                return self.fn(*inputs.args, **inputs.kwargs)
+                return settled(self.fn(*inputs.args, **inputs.kwargs))
         except (RenderError, UnsupportedOp, MissingRule, KernelError):
             raise
         except BaseException as error:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -55,7 +57,7 @@ def flatten(
     Numbers and numpy arrays become tensors, complex numbers pairs of real ones (another axis); None and other objects
     are passed over. `made` is told of those, with the tensor.
     """
-    items = list(_items(result))
+    items = list(_items(settled(result)))
     single = len(items) == 1
     found: Named = []
     for i, (key, value) in enumerate(items):
@@ -64,22 +66,68 @@ def flatten(
             if made is not None and not isinstance(value, torch.Tensor):
                 made(value, tensor)
             fallback = names[i] if len(names) == len(items) else default if single else f"{default}{i}"
-            found.append((key or fallback, tensor))
+            name = key or fallback
+            found.append((f"{name}.{i}" if any(name == other for other, _ in found) else name, tensor))
     return found
 
 
-def _items(result: Any) -> Any:
-    if isinstance(result, Mapping):
-        yield from ((str(k), v) for k, v in result.items())
-    elif hasattr(result, "_fields"):
-        yield from zip(result._fields, result, strict=True)
-    elif isinstance(result, tuple | list):
-        for item in result:
-            yield from ((key, value) for key, value in _items(item))
-    elif dataclasses.is_dataclass(result) and not isinstance(result, type):
-        yield from ((f.name, getattr(result, f.name)) for f in dataclasses.fields(result))
+def settled(result: Any) -> Any:
+    """What a function returned, with what is still to run run: an iterator's items, sparse and jagged tensors dense or
+    as the numbers that they hold."""
+    if isinstance(result, Iterator):
+        return [settled(item) for item in result]
+    if isinstance(result, torch.Tensor):
+        return _laid_out(result)
+    if type(result) in (list, tuple):
+        return type(result)(map(settled, result))
+    return {key: settled(value) for key, value in result.items()} if type(result) is dict else result
+
+
+def _laid_out(x: torch.Tensor) -> torch.Tensor:
+    if x.layout == torch.jagged:
+        return x.values()
+    return x if x.layout == torch.strided or x.is_meta else x.to_dense()
+
+
+def _items(result: Any, name: str = "", within: tuple[int, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """(name, value), the names of containers in one another joined by dots; "" where only the place says which.
+
+    Of objects of other classes only tensors and arrays count: their numbers may be anything.
+    """
+    if id(result) in within:
+        return
+    within = (*within, id(result))
+    held = _held(result)
+    if held is not None:
+        for key, value in held.items():
+            yield from _items(value, f"{name}.{key}" if name else str(key), within)
+    elif isinstance(result, tuple | list | deque):
+        for i, item in enumerate(result):
+            yield from _items(item, f"{name}.{i}" if name else "", within)
+    elif hasattr(result, "__dict__") and not isinstance(result, torch.Tensor | np.ndarray | type | ModuleType | float):
+        if not callable(result):
+            found = _items(vars(result), name, within)
+            yield from ((key, x) for key, x in found if isinstance(x, torch.Tensor | np.ndarray))
     else:
-        yield "", result
+        yield name, result
+
+
+def _held(result: Any) -> Mapping[str, Any] | None:
+    """What a container holds by name; None for what holds nothing so."""
+    if isinstance(result, Mapping):
+        return result
+    if hasattr(result, "_fields"):
+        return dict(zip(result._fields, result, strict=True))
+    if isinstance(result, torch.nn.Module):
+        return dict([*result.named_parameters(), *result.named_buffers()])
+    if dataclasses.is_dataclass(result) and not isinstance(result, type):
+        return {f.name: getattr(result, f.name) for f in dataclasses.fields(result)}
+    slots = getattr(type(result), "__slots__", None)
+    if slots and type(result).__module__ != "builtins" and not isinstance(result, float):
+        named = (slots,) if isinstance(slots, str) else tuple(slots)
+        found = {n: getattr(result, n) for n in named if hasattr(result, n)}
+        return {n: x for n, x in found.items() if isinstance(x, torch.Tensor | np.ndarray)}
+    return None
 
 
 def _tensor(value: Any) -> torch.Tensor | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
+from collections import deque, namedtuple
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -120,3 +120,54 @@ def test_shapes_and_kinds():
     assert shape_mismatch("o", X, Z.half()) == ""
     assert shape_mismatch("o", X, Y) == "o is [2, 3], the reference is [2]"
     assert "int64" in shape_mismatch("o", X, torch.zeros(2, 3, dtype=torch.int64))
+
+
+class Held:
+    def __init__(self, x):
+        self.first, self.rate, self.parts = x, 0.5, {"second": x + 1, "name": "a"}
+
+
+class Slotted:
+    __slots__ = ("count", "first")
+
+    def __init__(self, x):
+        self.first, self.count = x, 3
+
+
+def module(x):
+    found = torch.nn.Linear(2, 1, bias=False)
+    found.weight = torch.nn.Parameter(x)
+    return found
+
+
+W = torch.tensor([[1.5, 2.5]])
+RETURNED = {
+    "generator": (lambda: (x + 1 for x in (W, W + 1)), {"out0": W + 1, "out1": W + 2}),
+    "map": (lambda: map(torch.neg, [W]), {"out": -W}),
+    "nested": (lambda: {"a": [{"b": W}, (W + 1,)], "c": W + 2}, {"a.0.b": W, "a.1.0": W + 1, "c": W + 2}),
+    "dicts in a list": (lambda: [{"y": W}, {"y": W + 1}], {"y": W, "y.1": W + 1}),
+    "object": (lambda: Held(W), {"first": W, "parts.second": W + 1}),
+    "slots": (lambda: Slotted(W), {"first": W}), "namespace": (lambda: SimpleNamespace(y=W, n=2), {"y": W}),
+    "object in a dict": (lambda: {"a": Held(W)}, {"a.first": W, "a.parts.second": W + 1}),
+    "module": (lambda: module(W), {"weight": W}), "queue": (lambda: deque([W]), {"out": W}),
+    "sparse": (lambda: W.to_sparse(), {"out": W}), "rows": (lambda: [W.to_sparse_csr()], {"out": W}),
+    "jagged": (lambda: torch.nested.nested_tensor_from_jagged(W[0], torch.tensor([0, 2])), {"out": W[0]}),
+    "array": (lambda: {"a": np.float32([1.5])}, {"a": W[0, :1]}),
+    "numbers": (lambda: (1.5, 2), {"out0": 1.5, "out1": 2}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RETURNED)
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_whatever_holds_tensors_is_looked_into(name):
+    make, wanted = RETURNED[name]
+    found = dict(flatten(make()))
+    assert list(found) == list(wanted)
+    for key, x in wanted.items():
+        assert torch.equal(found[key].detach(), torch.as_tensor(x, dtype=found[key].dtype)), key
+
+
+def test_what_holds_itself_ends():
+    one = Held(W)
+    one.parts["again"] = one
+    assert [name for name, _ in flatten(one)] == ["first", "parts.second"]
