@@ -61,11 +61,31 @@ def filled(call: Call) -> Result:
     return Bounds(*call.held(x)) if isinstance(x, (int, float)) else None
 
 
-def linspace(call: Call) -> Result:
-    fmt, numbers = _format(call), _numbers(call)
-    if fmt is None or numbers is None:
+def _spaced(call: Call) -> tuple[tuple[np.ndarray, np.ndarray], float] | None:
+    """The exact table at the lower and at the upper ends of the two numbers that it goes between, which grows with
+    both, and their largest magnitude. A tensor without dimensions is a number, and may be open."""
+    given = call.args[:2]
+    if any(isinstance(x, bool | complex) or (isinstance(x, torch.Tensor) and x.is_complex()) for x in given):
         return None
-    return _around(call, _wide(call), 9 * fmt.u * max(map(abs, numbers[:2])), fmt)
+    ends = [call.pair(x) if isinstance(x, torch.Tensor) else (np.array(float(x)),) * 2 for x in given]
+    kept: dict[str, Any] = {k: v for k, v in call.kwargs.items() if k not in ("dtype", "out")}
+    low, high = (
+        call.op.overloadpacket(*(float(e[side]) for e in ends), *call.args[2:], **kept, dtype=torch.float64).numpy()
+        for side in (0, 1)
+    )
+    return (low, high), float(np.max(np.abs(ends)))
+
+
+def _hull(x: Bounds, y: Bounds) -> Bounds:
+    return Bounds(np.minimum(x.lo, y.lo), np.maximum(x.hi, y.hi))
+
+
+def linspace(call: Call) -> Result:
+    fmt, found = _format(call), _spaced(call)
+    if fmt is None or found is None:
+        return None
+    tables, size = found
+    return _hull(*(_around(call, x, 9 * fmt.u * size, fmt) for x in tables))
 
 
 def arange(call: Call) -> Result:
@@ -80,14 +100,13 @@ def arange(call: Call) -> Result:
 
 
 def logspace(call: Call) -> Result:
-    fmt, numbers = _format(call), _numbers(call)
+    fmt, found = _format(call), _spaced(call)
     base = float(call.get("base", 10.0))
-    if fmt is None or numbers is None or base <= 0:
+    if fmt is None or found is None or base <= 0:
         return None
-    inner, value = inner_of(fmt), _wide(call)
-    size = max(map(abs, numbers[:2]))
-    relative = abs(math.log(base)) * 9 * fmt.u * size + call.profile.fn("pow", inner.name).r + 2 * fmt.u
-    return _around(call, value, np.expm1(relative) * np.abs(value), fmt)
+    tables, size = found
+    relative = abs(math.log(base)) * 9 * fmt.u * size + call.profile.fn("pow", inner_of(fmt).name).r + 2 * fmt.u
+    return _hull(*(_around(call, x, np.expm1(relative) * np.abs(x), fmt) for x in tables))
 
 
 def window(call: Call) -> Result:

@@ -55,3 +55,45 @@ def test_whole_numbers_are_points(make):
     with HostTracker(memory):
         table = make()
     assert memory.envelope(table) is None
+
+
+def spaced(a: np.float32, b: np.float32, n: int, fused: bool) -> np.ndarray:
+    """In float32 as torch's kernels go: from either end up to the middle, with and without a rounded product."""
+    f, i = np.float32, np.arange(n, dtype=np.float32)
+    step = f(f(b - a) / f(n - 1))
+    if fused:
+        up, down = (np.float64(x) + sign * np.float64(step) * k for x, sign, k in ((a, 1, i), (b, -1, n - 1 - i)))
+        return np.where(np.arange(n) < n // 2, up, down).astype(f)
+    return np.where(np.arange(n) < n // 2, a + step * i, b - step * (n - 1 - i)).astype(f)
+
+
+SPAN = [(-0.3, 7.7), (0.1, 1e4), (-5.1, 5.3), (3.0, 3.0)]
+
+
+@pytest.mark.parametrize("tensors", [(), (0,), (1,), (0, 1)], ids=str)
+@pytest.mark.parametrize("open_", [False, True])
+@pytest.mark.parametrize("span", SPAN, ids=str)
+def test_numbers_without_dimensions_are_numbers(tensors, open_, span):
+    """What a table of them may be is not told by its definition, whose step is not rounded; where they are open, it
+    lies between the tables of their ends."""
+    if open_ and not tensors:
+        return
+    memory, n = Memory(), 1000
+    with HostTracker(memory):
+        ends = [torch.tensor(x) if k in tensors else x for k, x in enumerate(span)]
+        if open_:
+            memory.carry(ends[tensors[0]], *(np.array(span[tensors[0]] + off) for off in (-0.5, 0.25)), frozenset())
+        table, powers = torch.linspace(*ends, n), torch.logspace(*(e / 1e4 for e in ends), 50)
+        falling = torch.logspace(*(e / 1e4 for e in ends), 50, base=0.3)
+    seen = [memory.envelope(t) for t in (table, powers, falling)]
+    assert not any(e.taints for e in seen)
+    for off in (-0.5, 0.0, 0.25) if open_ else (0.0,):
+        a, b = (np.float32(x + off * (open_ and k == tensors[0])) for k, x in enumerate(span))
+        for fused in (False, True):
+            x = spaced(a, b, n, fused)
+            assert ((seen[0].lo <= x) & (x <= seen[0].hi)).all()
+        for e, base in ((seen[1], 10.0), (seen[2], 0.3)):
+            exact = base ** np.linspace(float(a) / 1e4, float(b) / 1e4, 50)
+            assert ((e.lo <= exact) & (exact <= e.hi)).all()
+    size = max(map(abs, span)) + open_
+    assert (seen[0].hi - seen[0].lo <= 0.76 * open_ + 40 * 2.0**-24 * size).all()
