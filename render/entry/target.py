@@ -276,9 +276,8 @@ def returned_names(fn: Callable[..., Any]) -> list[str]:
 def returning(fn: Callable[..., Any]) -> tuple[str, int] | None:
     """File and line of the last such statement."""
     code = getattr(inspect.unwrap(fn), "__code__", None)
-    tree = None if code is None else _tree(code)
-    lines = [] if tree is None else [value.lineno for value in _returns(tree)]
-    return (code.co_filename, code.co_firstlineno + lines[-1] - 1) if code is not None and lines else None
+    line = None if code is None else _line_returned(code)
+    return None if code is None or line is None else (code.co_filename, line)
 
 
 def _tree(code: CodeType) -> ast.AST | None:
@@ -286,6 +285,14 @@ def _tree(code: CodeType) -> ast.AST | None:
         return ast.parse(textwrap.dedent(inspect.getsource(code))).body[0]
     except (OSError, TypeError, SyntaxError):
         return None
+
+
+@lru_cache(maxsize=1024)
+def _line_returned(code: CodeType) -> int | None:
+    """Read once, as `_returned`."""
+    tree = _tree(code)
+    lines = [] if tree is None else [value.lineno for value in _returns(tree)]
+    return code.co_firstlineno + lines[-1] - 1 if lines else None
 
 
 @lru_cache(maxsize=1024)

@@ -64,7 +64,7 @@ class References:
         trail = Trail()
 
         def fresh() -> Mapping[str, Any]:
-            torch.manual_seed(self.options.seed)
+            torch.default_generator.manual_seed(self.options.seed)  # every device is the CPU here
             trail.restart(self.inputs.values.values())  # else the copies would be read as numbers from elsewhere
             values = self.inputs.clone().values
             trail.restart(values.values())

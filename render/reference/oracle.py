@@ -357,7 +357,7 @@ class Oracle:
 
     def _call(self, inputs: Inputs, kernels: AbstractContextManager[Any] | None = None) -> Named:
         """Its outputs. Kernels that it launches run in `kernels`, or else for their values."""
-        torch.manual_seed(self.seed)
+        torch.default_generator.manual_seed(self.seed)  # every device is the CPU here
         np.random.seed(self.seed % 2**32)  # noqa: NPY002 - the user's code may draw from it
         values = inputs.values
         if kernels is None and self.launches:

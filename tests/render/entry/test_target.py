@@ -11,6 +11,7 @@ import hypothesis
 import pytest
 import torch
 
+from render.entry import target
 from render.entry.target import (
     as_kernel_error,
     find_entry,
@@ -19,6 +20,7 @@ from render.entry.target import (
     launchers,
     load_module,
     returned_names,
+    returning,
     user_frames,
     users_code,
 )
@@ -159,6 +161,17 @@ def test_returned_names(load):
     module = load("def one(x):\n    c = x\n    return c\ndef two(x):\n    a, b = x\n    return a, b\n"
                   "def none(x):\n    return x + 1\n")  # fmt: skip
     assert [returned_names(f) for f in (module.one, module.two, module.none, len)] == [["c"], ["a", "b"], [], []]
+
+
+def test_the_source_is_read_once(load, monkeypatch):
+    module = load("\n\ndef one(x):\n    if x:\n        return x\n    c = x\n    return c\n")
+    line = module.one.__code__.co_firstlineno + 4
+    read, plain = [], target._tree
+    monkeypatch.setattr(target, "_tree", lambda code: read.append(code) or plain(code))
+    for _ in range(2):
+        assert (returned_names(module.one), returning(module.one)) == (["c"], (module.__file__, line))
+        assert returning(len) is None
+    assert read == [module.one.__code__] * 2
 
 
 def test_only_the_users_frames_are_kept(load):
