@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from interval_ops import scans
 from interval_ops.profiles.profile import CAUSES
 from render.entry.execution import WORTH_WORK
 from render.explain.shares import NEGLIGIBLE, Cause, Gathered
@@ -90,7 +91,7 @@ def halves_of(bounds: Sequence[tuple[np.ndarray, np.ndarray]], places: Sequence[
         worsts.append(float(half[place]) if half.size and np.isfinite(half[place]) else 0.0)
         finite = np.isfinite(half)
         known = half.reshape(-1) if finite.all() else half[finite]
-        medians.append(float(np.median(known, overwrite_input=True)) if known.size else 0.0)
+        medians.append(scans.median(known) if known.size else 0.0)
     return Halves(tuple(medians), tuple(worsts))
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from interval_ops import scans
 from interval_ops.formats.model import FORMATS, Format
 from render.reference.local_error import TORCH_FORMATS
 from render.result.records import Downgrade
@@ -47,7 +48,7 @@ def narrowed(study: Study, run: Execution) -> Downgrade | None:
         if case.fmt.p < outer.p:
             with np.errstate(all="ignore"):
                 shares = (case.fmt.u * np.abs(case.exact) + case.fmt.half_subnormal) / ((case.hi - case.lo) / 2)
-            share = float(np.median(np.nan_to_num(np.minimum(shares, 1.0), nan=1.0)))
+            share = scans.median(np.nan_to_num(np.minimum(shares, 1.0), nan=1.0).reshape(-1))
             file, line = run.output(case.name).made or (None, 0)
             return Downgrade(case.fmt.name, outer.name, case.name, file, line, share, allocated=True)
     return None

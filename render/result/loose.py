@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from interval_ops import scans
 from render.result.decision import Case
 
 LARGER = 2.0
@@ -25,7 +26,7 @@ def width_of(cases: Sequence[Case]) -> float:
         rtol, atol = TOLERANCES.get(case.fmt.name, (0.1, 0.1))
         with np.errstate(invalid="ignore"):
             ratio = (case.hi - case.lo) / (atol + rtol * np.abs(np.asarray(case.ref, np.float64)))
-        worst = max(worst, float(np.median(np.where(np.isnan(ratio), np.inf, ratio))))
+        worst = max(worst, scans.median(np.where(np.isnan(ratio), np.inf, ratio).reshape(-1)))
     return worst
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from interval_ops import scans
 from render.entry.execution import Execution
 from render.result.decision import Case
 from render.result.loose import rounding_of
@@ -107,7 +108,7 @@ def band_from(case: Case, slices: Sequence[Slice]) -> DeclaredBand:
     exact, error, rounding = np.asarray(case.exact, np.float64), _error(case), rounding_of(case)
     low: dict[LowSum, float] = {}
     declared, own, hollow, total, widest = 0.0, 0.0, 0, 0.0, 0.0
-    middle = float(np.median(np.abs(exact)))
+    middle = scans.median(np.abs(exact).reshape(-1))
     for members, batch in batches(slices):
         for found, parts in zip((slices[m] for m in members), contributions_of(batch), strict=True):
             last = min(parts.last, float(rounding[found.index]) ** 2 / 3)
