@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import copy
 import inspect
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -21,7 +22,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from render.entry.target import users_code
 from render.entry.tensors import dense, load
@@ -66,26 +67,66 @@ class Inputs:
         return self.map(Cloner(torch.float64))
 
 
+_PLAIN = (int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
+_NOT_OPENED = frozenset(["builtins", "torch", "numpy", "triton", "enum"])
+"""Packages whose objects are handed on as they are."""
+
+
+def opened(x: Any) -> dict[str, Any] | None:
+    """What an object of the user's holds by name; None for any other."""
+    if callable(x) or type(x).__module__.split(".")[0] in _NOT_OPENED:
+        return None
+    return getattr(x, "__dict__", None)
+
+
 class Cloner:
-    """Copies tensors once per storage, so that arguments that alias each other still do."""
+    """Copies tensors once per storage, so that arguments that alias each other still do, and whatever else a call may
+    change: arrays, generators of random numbers with their state, and objects of the user's that hold any of these."""
 
     def __init__(self, dtype: torch.dtype | None = None) -> None:
         self.dtype = dtype
         self._copies: dict[tuple[int, torch.dtype], torch.Tensor] = {}
+        self._made: dict[int, tuple[Any, Any]] = {}
+        """Other things by id, each with its copy."""
 
     def __call__(self, x: Any) -> Any:
         if isinstance(x, torch.nn.Module):
             module = copy.deepcopy(x)
             return module.to(self.dtype) if self.dtype else module
-        if not isinstance(x, torch.Tensor):
+        if isinstance(x, torch.Tensor):
+            return self._tensor(x)
+        if isinstance(x, _PLAIN):
             return x
+        if id(x) not in self._made:
+            self._made[id(x)] = x, x  # for what holds itself
+            self._made[id(x)] = x, self._other(x)
+        return self._made[id(x)][1]
+
+    def _tensor(self, x: torch.Tensor) -> torch.Tensor:
+        widened = self.dtype is not None and x.is_floating_point()
+        if x.layout != torch.strided:
+            return x.detach().to(self.dtype, copy=True) if widened else x.detach().clone()
         key = (x.untyped_storage()._cdata, x.dtype)
         if key not in self._copies:
             whole = torch.as_strided(x.detach(), (x.untyped_storage().nbytes() // x.itemsize,), (1,), 0)
-            widened = self.dtype is not None and x.is_floating_point()
             self._copies[key] = whole.to(self.dtype, copy=True) if widened else whole.clone()
         twin = torch.as_strided(self._copies[key], x.size(), x.stride(), x.storage_offset())
         return twin.requires_grad_(True) if x.requires_grad else twin
+
+    def _other(self, x: Any) -> Any:
+        if isinstance(x, torch.Generator):
+            return x.clone_state()
+        if isinstance(x, np.ndarray | np.random.Generator | np.random.RandomState | random.Random):
+            return copy.deepcopy(x)
+        if opened(x) is None:
+            return x
+        held = {name: tree_map(self, value) for name, value in vars(x).items()}
+        same = all(a is b for name in held for a, b in zip(*map(tree_leaves, (held[name], vars(x)[name])), strict=True))
+        if same:
+            return x
+        twin = copy.copy(x)
+        vars(twin).update(held)
+        return twin
 
 
 def of_call(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Inputs:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_leaves
 
-from render.entry.inputs import Inputs
+from render.entry.inputs import Inputs, opened
 from render.result import blockwise
 from render.result.errors import RenderError
 
@@ -156,16 +156,26 @@ def stored_arguments(inputs: Inputs, envelope: Callable[[torch.Tensor], Any]) ->
 
 
 def visible(inputs: Inputs) -> Iterator[tuple[str, torch.Tensor]]:
-    """Every tensor that the caller holds by the arguments: inside containers, of modules, and their gradients."""
+    """Every tensor that the caller holds by the arguments: inside containers, of modules and objects, and their
+    gradients. Sparse ones have no memory of their own."""
+    seen = set[int]()
     for name, value in inputs.values.items():
-        for leaf in tree_leaves(value):
-            if isinstance(leaf, torch.nn.Module):
-                yield from ((f"{name}.{n}", t) for n, t in (*leaf.named_parameters(), *leaf.named_buffers()))
-                yield from ((f"{name}.{n}.grad", t.grad) for n, t in leaf.named_parameters() if t.grad is not None)
-            elif isinstance(leaf, torch.Tensor):
-                yield name, leaf
-                if leaf.is_leaf and leaf.grad is not None:
-                    yield f"{name}.grad", leaf.grad
+        yield from ((n, t) for n, t in _visible(name, value, seen) if t.layout == torch.strided)
+
+
+def _visible(name: str, value: Any, seen: set[int]) -> Iterator[tuple[str, torch.Tensor]]:
+    for leaf in tree_leaves(value):
+        if isinstance(leaf, torch.nn.Module):
+            yield from ((f"{name}.{n}", t) for n, t in (*leaf.named_parameters(), *leaf.named_buffers()))
+            yield from ((f"{name}.{n}.grad", t.grad) for n, t in leaf.named_parameters() if t.grad is not None)
+        elif isinstance(leaf, torch.Tensor):
+            yield name, leaf
+            if leaf.is_leaf and leaf.grad is not None:
+                yield f"{name}.grad", leaf.grad
+        elif (held := opened(leaf)) and id(leaf) not in seen:
+            seen.add(id(leaf))
+            for n, x in held.items():
+                yield from _visible(f"{name}.{n}", x, seen)
 
 
 def stored_besides(inputs: Inputs, outputs: Named, envelope: Callable[[torch.Tensor], Any]) -> Named:

@@ -62,6 +62,8 @@ class HostCutter:
             whole = source.detach().numpy().reshape(-1)[flat].astype(np.float64).reshape(-1)
             return self.add(LEAF, {"source": "integer"}, step, (), whole, whole, whole).reshape(flat.shape)
         block = step.blocks[id(source)]
+        if not block.v.size:
+            return np.full(flat.shape, ABSENT, np.int64)
         wanted = np.unique(flat[flat != ABSENT])
         numbers = self._before(k, step, block, wanted)
         table = np.full(block.v.size, ABSENT, np.int64)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+import random
 import types
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -150,6 +154,58 @@ def test_modules_are_copied():
     wide = Inputs((linear,), {}, ("m",)).upcast().args[0]
     assert wide.weight.dtype == torch.float64
     assert linear.weight.dtype == torch.float32
+
+
+class Cache:
+    """What a decoder keeps between steps."""
+
+    def __init__(self, part=True):
+        self.rows, self.count, self.part = torch.zeros(3), 0, Cache(False) if part else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    x: torch.Tensor
+    rate: float = 0.5
+
+
+CHANGED = {
+    "object": (Cache, lambda c: c.rows.add_(1), lambda c: c.rows),
+    "attribute": (Cache, lambda c: setattr(c, "rows", c.rows + 1), lambda c: c.rows),
+    "count": (Cache, lambda c: setattr(c, "count", 7), lambda c: torch.tensor(c.count)),
+    "inside": (Cache, lambda c: c.part.rows.add_(1), lambda c: c.part.rows),
+    "in a list": (lambda: [Cache()], lambda c: c[0].rows.add_(1), lambda c: c[0].rows),
+    "frozen": (lambda: Batch(torch.zeros(2)), lambda b: b.x.add_(1), lambda b: b.x),
+    "array": (lambda: np.zeros(2), lambda a: np.add(a, 1, out=a), torch.from_numpy),
+    "sparse": (lambda: torch.eye(2).to_sparse(), lambda x: x.mul_(2), torch.Tensor.to_dense),
+    "generator": (lambda: torch.Generator().manual_seed(3), lambda g: torch.rand(1, generator=g),
+                  lambda g: torch.rand(2, generator=g.clone_state())),
+    "numpy's generator": (lambda: np.random.default_rng(3), lambda g: g.random(),
+                          lambda g: torch.tensor(copy.deepcopy(g).random())),
+    "Python's generator": (lambda: random.Random(3), lambda g: g.random(),
+                           lambda g: torch.tensor(copy.deepcopy(g).random())),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_what_a_call_may_change_is_copied(name):
+    make, change, look = CHANGED[name]
+    given = Inputs((make(),), {}, ("x",))
+    before = look(given.args[0]).clone()
+    change(given.clone().args[0])
+    change(given.upcast().args[0])
+    assert torch.equal(look(given.args[0]), before)
+    other = given.clone().args[0]
+    change(other)
+    assert not torch.equal(look(other), before)
+
+
+def test_what_is_shared_stays_shared_and_other_objects_are_handed_on():
+    one, plain = Cache(), SimpleNamespace(rate=0.5)
+    copied = Inputs((one, one.rows, [one], plain), {}, ("a", "b", "c", "d")).clone().args
+    assert copied[0] is copied[2][0] is not one and copied[3] is plain
+    assert copied[0].rows.data_ptr() == copied[1].data_ptr() != one.rows.data_ptr()
+    assert Inputs((Batch(torch.ones(2)),), {}, ("x",)).upcast().args[0].x.dtype == torch.float64
 
 
 @pytest.mark.parametrize("suffix", [".safetensors", ".npz", ".pt"])
