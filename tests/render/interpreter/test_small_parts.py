@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,7 @@ import triton.language as tl
 from render.interpreter import contract
 from render.interpreter.builder.floats import same_value
 from render.interpreter.handle import Handle
+from render.interpreter.hosted.call import is_wide
 from render.interpreter.lent import LentMemory
 
 
@@ -61,3 +64,10 @@ def test_one_value_is_itself_and_what_shares_its_memory() -> None:
 )  # fmt: skip
 def test_what_decides_whether_an_argument_is_taken(value: object, kind: object) -> None:
     assert contract._kind(value) is kind
+
+
+def test_bounds_are_wide_where_their_ends_differ() -> None:
+    one = np.array([1.0, 2.0])
+    for lo, hi, wide in ((one, one, False), (one, one.copy(), False), (one, one + np.array([0, 1]), True)):
+        assert is_wide(SimpleNamespace(lo=lo, hi=hi)) is wide
+    assert not is_wide(SimpleNamespace(lo=np.zeros(0), hi=np.zeros(0)))

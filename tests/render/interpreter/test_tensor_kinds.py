@@ -157,6 +157,9 @@ def test_elements_that_only_move_through_sparse_tensors_are_exact(name):
     lambda x: x.to_sparse_csr().to(torch.float16).values().float(),
     lambda x: (x.to_sparse() * 1.1).to_dense(),
     lambda x: (x * 1.1).to_sparse_bsr((4, 4)).transpose(0, 1).values(),
+    lambda x: x.to_sparse().mul_(1.1).to_dense(),
+    lambda x: x.to_sparse_csr().mul_(1.1).values(),
+    lambda x: x.to_sparse().coalesce().sqrt_().values(),
 ])  # fmt: skip
 def test_what_rounds_in_sparse_tensors_is_not_exact(step):
     with Session("ieee") as s:
