@@ -70,6 +70,7 @@ class Model:
 
     module: nn.Module
     compiler: Callable[[Any], Any] | None = None
+    _modules: dict[str, nn.Module] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, given: Any) -> Model:
@@ -86,8 +87,11 @@ class Model:
         return cls(given if isinstance(given, nn.Module) else Wrapped(given), compiler)
 
     def modules(self) -> dict[str, nn.Module]:
-        return {name.replace("_orig_mod.", ""): module for name, module in self.module.named_modules()
-                if not name.endswith("_orig_mod")}  # fmt: skip
+        """By name, as they were when they were first asked for: what a run adds has no border."""
+        if not self._modules:
+            named = self.module.named_modules()
+            self._modules = {n.replace("_orig_mod.", ""): m for n, m in named if not n.endswith("_orig_mod")}
+        return self._modules
 
 
 def compiler_of(compiled: Any) -> Callable[[Any], Any]:
@@ -104,13 +108,18 @@ def compiler_of(compiled: Any) -> Callable[[Any], Any]:
     return found
 
 
+def own(module: nn.Module) -> Tensors:
+    """Parameters and buffers of a module itself."""
+    return [t for held in (module._parameters, module._buffers) for t in held.values() if t is not None]
+
+
 def leaves(x: Any) -> Tensors:
     """The tensors of arguments or results, in order."""
     if isinstance(x, torch.Tensor):
         return [x]
     if isinstance(x, (tuple, list)):
         return [t for v in x for t in leaves(v)]
-    if type(x) in _PLAIN:
+    if type(x) in PLAIN:
         return []
     if isinstance(x, Mapping):
         return [t for v in x.values() for t in leaves(v)]
@@ -119,7 +128,7 @@ def leaves(x: Any) -> Tensors:
     return []
 
 
-_PLAIN = frozenset([type(None), bool, int, float, str])
+PLAIN = frozenset([type(None), bool, int, float, str])
 """Types that hold no tensors: most of what modules have is of these, and to ask for abstract classes takes long."""
 Event = tuple[str, str, Tensors]
 Enter = Callable[[str, nn.Module, Any], None]
@@ -156,10 +165,10 @@ def unchanged(module: nn.Module) -> Iterator[None]:
     caching = torch.is_autocast_cache_enabled()
     torch.set_autocast_cache_enabled(False)
     torch.clear_autocast_cache()
-    buffers = [(b, b.clone()) for b in module.buffers()]
+    modules = list(module.modules())
+    buffers = [(b, b.clone()) for m in modules for b in m._buffers.values() if b is not None]
     plain = [
-        (m, {k: v if type(v) in _PLAIN else _copied(v) for k, v in vars(m).items() if k[:1] != "_"})
-        for m in module.modules()
+        (m, {k: v if type(v) in PLAIN else _copied(v) for k, v in vars(m).items() if k[:1] != "_"}) for m in modules
     ]
     generator = torch.random.get_rng_state()
     try:
@@ -288,6 +297,7 @@ def callers(crossings: Mapping[Key, Crossing]) -> frozenset[str]:
 
 
 __all__ = [
+    "PLAIN",
     "Crossing",
     "Key",
     "Model",
@@ -298,5 +308,6 @@ __all__ = [
     "hooked",
     "leaves",
     "ordered",
+    "own",
     "unchanged",
 ]  # fmt: skip

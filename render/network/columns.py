@@ -161,7 +161,9 @@ def _gather(sight: Sight, parts: Sequence[PartRecord]) -> None:
     record.kind = next((p.kind for p in parts if p.kind != LeafRecord.kind), record.kind)
     sight.followed = True
     known = [p.widths for p in parts if p.widths is not None]
-    if known:
+    if len(known) == 1:
+        known[0].into(record)
+    elif known:
         whole = (
             some(np.concatenate([np.atleast_1d(x) for x in xs if x is not None])) for xs in zip(*known, strict=True)
         )

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import torch
 from torch import nn
 
-from render.network.capture import Key, Model, Wrapped
+from render.network.capture import Key, Model, Wrapped, own
 from render.network.pairs import Pair
 
 
@@ -50,7 +50,7 @@ def one_module(a: nn.Module, b: nn.Module) -> bool:
     if any(m._forward_hooks or m._forward_pre_hooks for m in (a, b)):
         return False
     plain = [{k: v for k, v in vars(m).items() if not k.startswith("_")} for m in (a, b)]
-    held = [[*m.parameters(recurse=False), *m.buffers(recurse=False)] for m in (a, b)]
+    held = [own(m) for m in (a, b)]
     return plain[0].keys() == plain[1].keys() and len(held[0]) == len(held[1]) and all(
         _same_setting(v, plain[1][k]) for k, v in plain[0].items()
     ) and all(_same_setting(x, y) for x, y in zip(*held, strict=True))  # fmt: skip

@@ -31,7 +31,7 @@ from render.interpreter.hosted.overloads import HostSite, OverloadRule, start_of
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.shadow import hull_of
 from render.interpreter.session import Session
-from render.network.capture import Key, Model, Tensors, copied, hooked, leaves, unchanged
+from render.network.capture import PLAIN, Key, Model, Tensors, copied, hooked, leaves, own, unchanged
 from render.network.layered import LayerTwin, settled
 from render.network.pairs import Pair
 from render.network.spill import FREE
@@ -290,8 +290,11 @@ class ExactWalk(RegionWalk):
 
 def _memory_of(module: nn.Module) -> frozenset[int]:
     """Storages of what modules hold: parameters, buffers and tensors among their plain attributes."""
-    own = [t for m in module.modules() for t in leaves([v for k, v in vars(m).items() if k not in _MODULES])]
-    return frozenset(t.untyped_storage()._cdata for t in (*module.parameters(), *module.buffers(), *own))
+    held: Tensors = []
+    for m in module.modules():
+        held += own(m)
+        held += leaves([v for k, v in vars(m).items() if k not in _MODULES and type(v) not in PLAIN])
+    return frozenset(t.untyped_storage()._cdata for t in held)
 
 
 _MODULES = frozenset(vars(nn.Module()))
