@@ -56,7 +56,7 @@ def _weights(make: Making, scores: Numbers, seen: np.ndarray) -> Numbers:
     e = host_profile().fn("exp", make.inner.name).r
     room = (2 * (scores.shape[1] // BLOCK + 2) * (e + 2 * u) + 4 * u * far + e + 2 * u).reshape(-1)
     one = np.ones(room.shape)
-    slip = make.cutter.add(LEAF, {"source": "constant"}, make.step, (), one, one - room, one + room)
+    slip = make.cutter.add(LEAF, {"source": "constant", "rounded": True}, make.step, (), one, one - room, one + room)
     return make.node("fmul", {"fmt": FP64.name}, make.function("exp", make.inner, away), slip.reshape(far.shape))
 
 

@@ -123,7 +123,7 @@ def _rounded(make: Making, x: float) -> Numbers:
         torch.tensor(x, dtype=make.step.out.tensor.dtype).item(),
     ]
     ends = (np.full(make.size, end) for end in (x, min(all_), max(all_)))
-    return make.cutter.add(LEAF, {"source": "constant"}, make.step, (), *ends)
+    return make.cutter.add(LEAF, {"source": "constant", "rounded": True}, make.step, (), *ends)
 
 
 def _sign(n: Formulas, x: Value) -> Value:

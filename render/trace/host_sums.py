@@ -179,7 +179,8 @@ def _times(make: Making, factors: np.ndarray, terms: Numbers, fmt: Format, off: 
     room = np.where(np.float32(factors) == factors, 0.0, 2.0**-52 * np.abs(factors)) + off
     low, high = np.minimum(factors, near) - room, np.maximum(factors, near) + room
     flat = (factors.reshape(-1), low.reshape(-1), high.reshape(-1))
-    numbers = make.cutter.add(LEAF, {"source": "constant"}, make.step, (), *flat)
+    attrs = {"source": "constant", "rounded": bool(np.any(off)) or None}
+    numbers = make.cutter.add(LEAF, attrs, make.step, (), *flat)
     return make.node("fmul", {"fmt": fmt.name}, numbers.reshape(factors.shape), terms)
 
 

@@ -150,7 +150,7 @@ def _error(error: FnError) -> dict[str, Any]:
 
 _ATTRS = (
     "fmt", "kind", "src", "dst", "mode", "imprecise", "source", "name", "scan", "overflow", "part", "guarded", "code",
-    "scale", "widen", "type", "error", "any_order",
+    "scale", "widen", "type", "error", "any_order", "rounded",
 )  # fmt: skip
 
 

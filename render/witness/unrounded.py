@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from render.witness.document import packed, unpacked
+
 WIDE = "fp64"
 _FORMATS = ("fmt", "src", "dst")
 _EXACT_DOT = {
@@ -41,5 +43,8 @@ def unrounded(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _node(node: Mapping[str, Any]) -> dict[str, Any]:
+    if node["attrs"].get("rounded"):  # a number around which its own rounding lies, and nothing else
+        low, high = (unpacked(node.get(end, node["low"])) for end in ("low", "high"))
+        return {**{key: x for key, x in node.items() if key != "high"}, "low": packed(low / 2 + high / 2)}
     attrs = {key: WIDE if key in _FORMATS else value for key, value in node["attrs"].items()}
     return {**node, "attrs": {**attrs, "mode": "rtne"} if "mode" in attrs else attrs}

@@ -57,6 +57,13 @@ FAR = {"exact": [5.0, 2.0]}
 LABELS = {"2": "Type-II", "1": "Type-I", "3": "Inconclusive"}
 
 
+def test_both_sides_that_overflow_behind_a_taint_accuse_nobody():
+    same = {"value": [INF, 2.0], "ref": [INF, 2.0], "taints": frozenset({"RND302"})}
+    assert decide(case(**same)).code == "RND302"
+    assert decide(case(**{**same, "value": [INF, 2.5]})).code == "RND204"
+    assert decide(case(**{**same, "taints": frozenset()})).code == "RND204"
+
+
 def test_everything_inside_is_type_one_with_the_cause():
     assert decide(case(), cause="RND101") == Decision("Type-I", "RND101", "")
     assert decide(case(device=[1.05, 1.95]), cause="RND104").code == "RND104"

@@ -217,3 +217,25 @@ def test_numbers_that_a_wrapper_returns_or_goes_on_with(name):
     wrong = lambda x: operation(reference(x) * 1.02)  # noqa: E731
     verdict = classify(lambda x: operation(kernel(x)), x, ref=wrong, budget=False)
     assert (verdict.label, verdict.code) == ("Type-II", "RND201"), verdict
+
+
+LOSSES: dict[str, Any] = {
+    "cross_entropy": lambda y: F.cross_entropy(y, torch.arange(8)),
+    "attention": lambda y: F.scaled_dot_product_attention(y[None], y[None], y[None])[0],
+    "squeezed": lambda y: F.hardtanh(y * 0.3) + F.softplus(y),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_fault_below_the_roundings_of_a_narrow_type(name, dtype):
+    """Its second evaluation, without rounding, has no rounding in its constants either."""
+    operation = LOSSES[name]
+    x = torch.randn(8, 8, generator=torch.Generator().manual_seed(1)).to(dtype)
+    assert (
+        classify(lambda x: operation(kernel(x)), x, ref=lambda x: operation(reference(x)), budget=False).label
+        == "Type-I"
+    )
+    wrong = lambda x: operation(reference(x) * (1 + 0.03 * W[:, :1]).to(x.dtype))  # noqa: E731
+    verdict = classify(lambda x: operation(kernel(x)), x, ref=wrong, budget=False)
+    assert verdict.label == "Type-II", verdict
