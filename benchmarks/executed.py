@@ -5,9 +5,10 @@
 Runs the tests that are not slow in one process, with a mark set before every statement of `render/interpreter`, and
 writes a line of JSON for each: its name, its seconds of CPU time, and for each file the first lines of the statements
 that it ran. `benchmarks/mutation.py` tries a mutant against the tests that run its statement, the cheapest first, where
-its file is the one that the map was made with; else, and for compiled functions, against those that run anything in
-the file. What ran when modules were imported, and in other processes, is in no test's row. The default of --map is a
-file in the user's cache, which mutation.py makes where it is not there; delete it to have it made anew.
+its file is the one that the map was made with, else against those that run anything in the file, and for compiled
+functions against those of the folder. What ran when modules were imported, and in other processes, is in no test's
+row. The default of --map is a file in the user's cache, which mutation.py makes where it is not there; delete it to
+have it made anew.
 """
 
 from __future__ import annotations
@@ -51,6 +52,11 @@ def statements(tree: ast.AST) -> Iterator[list[ast.stmt]]:
 def first_line(text: str, line: int) -> int:
     """The first line of the innermost statement of a function in Python that holds this line; 0: there is none."""
     return max((s.lineno for b in _inside(text) for s in b if s.lineno <= line <= (s.end_lineno or 0)), default=0)
+
+
+def in_python(path: Path, line: int) -> bool:
+    """Whether a line is one of a function that Python runs."""
+    return first_line(path.read_text(), line) > 0
 
 
 @cache
@@ -154,11 +160,17 @@ class Map:
         self.rows = sorted((r for r in rows if r["passed"]), key=lambda r: r["seconds"])
 
     def tests(self, path: str, line: int) -> list[tuple[str, float]]:
-        """(test, seconds) of those that run the statement of this line and are still there, the cheapest first."""
+        """(test, seconds) of those that run the statement of this line and are still there, the cheapest first; of
+        compiled functions, which have no marks, those of the folder."""
         whole = ROOT / path
-        known = self.files.get(path) == digest(whole)
-        at = first_line(whole.read_text(), line) if known else 0
-        ran = [r for r in self.rows if path in r["lines"] and (not at or at in r["lines"][path])]
+        at = first_line(whole.read_text(), line)
+        folder = "" if at else f"tests/{Path(path).parent}/"
+        if self.files.get(path) != digest(whole):
+            at = 0
+        ran = [
+            r for r in self.rows
+            if (path in r["lines"] and (not at or at in r["lines"][path])) or (folder and r["test"].startswith(folder))
+        ]  # fmt: skip
         return [(r["test"], r["seconds"]) for r in ran if _there(r["test"].partition("[")[0])]
 
 

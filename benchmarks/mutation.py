@@ -42,7 +42,7 @@ import numpy  # noqa: F401
 import pytest
 import torch  # noqa: F401
 import triton  # noqa: F401
-from executed import Map, cached
+from executed import Map, cached, in_python
 
 ROOT = Path(__file__).resolve().parent.parent
 AREAS = {"rules": ("interval_ops", "*.py"), "profiles": ("interval_ops/profiles", "*.toml"),
@@ -55,7 +55,8 @@ KEPT = "test_kept.py"
 GROUPS = (2, 4, 8, 8, 12)
 """Test files of one process: few at first, since the nearest catch most."""
 SHARES = (2.0, 4.0, 8.0, 16.0)
-"""CPU seconds of the tests of one process, where it is known which tests run a line."""
+"""CPU seconds of the tests of one process, where it is known which tests run a line; the last for compiled functions,
+which each process compiles anew."""
 
 _SWAPS: dict[type, type] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -272,7 +273,8 @@ class Bench:
         ran = [] if self.ran is None else self.ran.tests(mutant.path, mutant.line)
         own = f"test_{Path(mutant.path).stem}.py::"
         ran.sort(key=lambda r: own not in r[0])
-        for share in (*SHARES, *[SHARES[-1]] * 20) if ran else ():
+        first = SHARES if in_python(ROOT / mutant.path, mutant.line) else ()
+        for share in (*first, *[SHARES[-1]] * 20) if ran else ():
             group, left = list[str](), share
             while ran and (not group or ran[0][1] <= left):
                 test, seconds = ran.pop(0)
