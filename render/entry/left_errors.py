@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from render.entry.outputs import flatten
-from render.interpreter.hosted.decisions import by_array, is_users, returned_of
+from render.interpreter.hosted.decisions import by_array, is_users, of_users
 from render.interpreter.hosted.mathematics import math_functions as math_functions
 from render.interpreter.hosted.numbers import Ends, LeftNumbers
 from render.interpreter.hosted.numbers import Number as Number
@@ -28,6 +28,7 @@ class LeftErrors(LeftNumbers):
 
         super().__init__(decides, lambda file: False)
         self.estimate = estimate
+        self._users: Any = None
         self.rounding = rounding
 
     def put(self, value: float, error: float) -> None:
@@ -43,10 +44,10 @@ class LeftErrors(LeftNumbers):
         return default if found is None else max(found.hi - value, value - found.lo)
 
     def as_plain(self, value: float, error: float, frame: FrameType) -> None:
-        """A number may have left as a plain float: what the function computes of it in its results keeps the error."""
+        """A number may have left as a plain float: what the function makes of it keeps the error."""
         if error > 0:
-            for made, ends in returned_of(_around(value, error), value, frame).items():
-                self.known.setdefault(made, ends)
+            self._users = self._users or of_users(self)
+            self._users.know(_around(value, error), value, frame)
 
     def is_unknown(self, data: Any, frame: FrameType) -> bool:
         """Whether a tensor is made, in a frame, of a number that the reference returned and may have computed from

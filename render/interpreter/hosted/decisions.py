@@ -91,9 +91,9 @@ def by_array(frame: FrameType) -> str | None:
     return _of_arrays().by(Ends(0.0, 1.0), None, Carried.ARRAY, frame)
 
 
-def returned_of(ends: Ends, value: float, frame: FrameType) -> dict[float, Ends]:
-    """Numbers that the user's function is going to make of a plain float in what it returns, as far as it is known."""
-    return _of_arrays().returned(ends, value, frame)
+def of_users(numbers: LeftNumbers) -> UnseenDecisions:
+    """What they do with numbers of somebody who is asked for no files."""
+    return UnseenDecisions(numbers, _is_outside)
 
 
 def is_users(frame: FrameType) -> bool:
@@ -104,8 +104,8 @@ def is_users(frame: FrameType) -> bool:
 class UnseenDecisions:
     """What the user's running functions do with a number; `outside`: is a file the user's?"""
 
-    def __init__(self, numbers: LeftNumbers) -> None:
-        self._numbers = numbers
+    def __init__(self, numbers: LeftNumbers, outside: Callable[[str], bool] | None = None) -> None:
+        self._numbers, self._outside = numbers, outside or numbers.outside
         self._flows: dict[Any, Flow | None] = {}
 
     def by(self, ends: Ends, value: float | None, kind: Carried, frame: FrameType) -> str | None:
@@ -118,7 +118,7 @@ class UnseenDecisions:
             if flow is None:
                 return "more code than is read"
             if value is not None and kind is Carried.FLOAT:
-                self._know_returned(ends, value, frame_, nodes)
+                self._know_made(ends, value, frame_, nodes)
             for node in flow.decides.values():
                 if value is None or not self._alike(node, ends, value, frame_, nodes):
                     return f"`{' '.join(ast.unparse(node).split())[:60]}`"
@@ -127,26 +127,31 @@ class UnseenDecisions:
                 return None
         return None
 
-    def _know_returned(self, ends: Ends, value: float, frame: FrameType, nodes: tuple[ast.AST, ...]) -> None:
-        """Numbers that a function is going to make of a plain float in what it returns: none of its frames is left when
-        these are asked for."""
+    def _know_made(self, ends: Ends, value: float, frame: FrameType, nodes: tuple[ast.AST, ...]) -> None:
+        """Numbers that a function is going to make of a plain float: in the statement where it leaves, and in what it
+        returns, when none of its frames is left to be asked."""
         scope = function_of(tree_of(frame.f_code.co_filename), nodes[0])  # type: ignore[arg-type]
-        if _in_loop(scope, nodes[0]):  # of several, of which any may be the last one
-            return
-        apart = LeftNumbers(lambda *_: 0, self._numbers.outside)
-        for node in _returning(scope):
-            left = Number(value, ends, apart)
-            found = _Value(self._numbers, apart, frame, scope, set(map(id, nodes)), left, node).of(node)
-            if isinstance(found, Number):
-                self._numbers.keep(float(found), found.ends)
+        apart = LeftNumbers(lambda *_: 0, self._outside)
+        known, again = set(map(id, nodes)), _in_loop(scope, nodes[0])
 
-    def returned(self, ends: Ends, value: float, frame: FrameType) -> dict[float, Ends]:
-        """Such numbers of the innermost running function of the user's."""
+        def reader(node: ast.expr, names: dict[str, Any] | None) -> _Value:
+            left = Number(value, ends, apart)
+            return _Value(self._numbers, apart, frame, scope, known, left, node, names)
+
+        statement, around = _around(scope, nodes[0])
+        found = [reader(node, {}).of(node) for node in around]
+        names = reader(around[-1], {}).bound(statement) if around else {}
+        returned = [reader(node, names if again else None).of(node) for node in _returning(scope) if names or not again]
+        for made in (*found, *names.values(), *returned):
+            if isinstance(made, Number):
+                self._numbers.keep(float(made), made.ends)
+
+    def know(self, ends: Ends, value: float, frame: FrameType) -> None:
+        """What the innermost running function of the user's makes of a plain float in sight has ends, too."""
         for frame_, nodes in self._users(frame):
             if nodes:
-                self._know_returned(ends, value, frame_, nodes)
+                self._know_made(ends, value, frame_, nodes)
             break
-        return self._numbers.known
 
     def confines(self, kind: Carried, frame: FrameType) -> bool:
         """Whether all that they do with what leaves is read, and none of it makes a float that torch gets unknown."""
@@ -175,7 +180,7 @@ class UnseenDecisions:
         seen = False
         while frame is not None:
             file = frame.f_code.co_filename
-            if self._numbers.outside(file) and not _is_library(file):
+            if self._outside(file) and not _is_library(file):
                 back = frame.f_back
                 if back is not None and back.f_code.co_filename.startswith(_AGAIN):
                     return
@@ -269,7 +274,7 @@ class UnseenDecisions:
                 return None
             function, bound = held, True
         code = function.__code__
-        if not self._numbers.outside(code.co_filename) or _is_library(code.co_filename):
+        if not self._outside(code.co_filename) or _is_library(code.co_filename):
             return None
         tree = tree_of(code.co_filename)
         for node in ast.walk(tree) if tree is not None else ():
@@ -298,7 +303,7 @@ class UnseenDecisions:
             or function_of(tree, node) is not function_of(tree, nodes[0])
         ):
             return False
-        apart = LeftNumbers(lambda *_: 0, self._numbers.outside)
+        apart = LeftNumbers(lambda *_: 0, self._outside)
         left = Number(value, ends, apart)
         reader = _Value(self._numbers, apart, frame, function_of(tree, node), {id(n) for n in nodes}, left, node)
         if isinstance(node, ast.Compare):
@@ -327,10 +332,12 @@ class _Value:
         sources: set[int],
         left: Number,
         decision: ast.expr,
+        names: dict[str, Any] | None = None,
     ) -> None:
+        """`names`: variables with values of their own; where there are such, others are what they are now."""
         self._own, self._apart, self._frame, self._scope = own, apart, frame, scope
         self._sources, self._left, self._decision = sources, left, decision
-        self._again = _in_loop(scope, decision)
+        self._again, self._names = _in_loop(scope, decision), names
         self._steps = 100
 
     def of(self, node: ast.AST) -> Any:
@@ -354,6 +361,16 @@ class _Value:
             return self._applied(self._function(node.func), *map(self.of, node.args))
         return None
 
+    def bound(self, statement: ast.AST) -> dict[str, Any]:
+        """The variable that a statement binds, with what it is bound to, as far as that is known."""
+        if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+            operands = self._named(statement.target), self.of(statement.value)
+            return {statement.target.id: self._applied(OPERATORS.get(type(statement.op)), *operands)}
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        if len(targets) == 1 and isinstance(targets[0], ast.Name):
+            return {targets[0].id: self.of(statement.value)}  # type: ignore[attr-defined]
+        return {}
+
     def _function(self, node: ast.expr) -> Callable[..., Any] | None:
         if isinstance(node, ast.Attribute):
             return getattr(math, node.attr) if node.attr in MATH and _thing(node.value, self._frame) is math else None
@@ -368,7 +385,9 @@ class _Value:
             return None
 
     def _named(self, node: ast.Name | ast.Attribute) -> Any:
-        if isinstance(node, ast.Name):
+        if isinstance(node, ast.Name) and self._names and node.id in self._names:
+            return self._names[node.id]
+        if isinstance(node, ast.Name) and self._names is None:
             named = (s for s in ast.walk(self._scope) if isinstance(s, ast.Name) and s.id == node.id)
             given = [s for s in named if isinstance(s.ctx, ast.Store) and (self._again or _before(s, self._decision))]
             if given:
@@ -395,6 +414,15 @@ def _returned(flow: Flow, nodes: tuple[ast.AST, ...]) -> tuple[Carried, list[Car
         except TooMuchCode:
             return Carried.ARRAY, []  # all that a value may be
     return flow.inside.get(id(up), (flow.returns, flow.given_back()))
+
+
+def _around(scope: ast.AST, node: ast.AST) -> tuple[ast.AST, list[ast.expr]]:
+    """The statement that an expression stands in, and what it is a part of there, itself first."""
+    above, found, up = parents(scope), [node], node
+    while id(up) in above and not isinstance(above[id(up)], ast.stmt):
+        up = above[id(up)]
+        found.append(up)
+    return above.get(id(up), up), [x for x in found if isinstance(x, ast.expr)]
 
 
 @lru_cache(256)

@@ -186,6 +186,21 @@ def summed_up(y):
     return total / len(y)
 
 
+def floats_summed_up(y):
+    """The same with plain floats: each partial sum is what its statement makes of the last one."""
+    total = 0.0
+    for row in y:
+        total += float(row.sum()) / 2
+    return total / 8
+
+
+def averaged(y):
+    mean = 1.0
+    for row in y:
+        mean = 0.9 * mean + 0.1 * float(row.sum())
+    return y * mean
+
+
 def under_a_name(y):
     norm = float(y.sum())
     return {"norm": norm / 4, "sum": y.sum(0)}
@@ -196,6 +211,7 @@ NUMBERS: dict[str, Any] = {
     "a number": lambda y: y.mean().item(), "a list": lambda y: y[0].tolist(),
     "a float": lambda y: 2 * float(y.mean()) - 1,
     "a root": lambda y: math.sqrt(float(y.square().sum())), "a named tuple": lambda y: Told(y.mean().item(), y.sum(0)),
+    "floats in a loop": floats_summed_up, "average": averaged,
     "in a loop": summed_up, "under a name": under_a_name, "a tensor": lambda y: torch.tensor(y.mean().item()),
     "a table": lambda y: torch.tensor([[v, 2 * v] for v in y[0].tolist()]), "factor": lambda y: y.mul(y.mean().item()),
     "a new tensor": lambda y: y.new_tensor(y.sum().item()), "limit": lambda y: y.clamp(max=y.mean().item()),
