@@ -102,3 +102,19 @@ def test_what_is_undefined_at_an_end_is_not_known():
     got = math_functions()["sqrt"](Number(1.0, Ends(-1.0, 2.0), own))
     assert (got.ends.lo, got.ends.hi) == (-math.inf, math.inf)
     assert math.isinf(math_functions()["exp"](Number(1.0, Ends(0.0, 1e4), own)).ends.hi)
+
+
+@pytest.mark.parametrize(
+    ("x", "base", "known"),
+    [
+        ((1, 2), (2, 3), True), ((1, 2), (0.25, 0.5), True), ((0.5, 2), (2, 2), True), ((1, 2), (0.25, 2), False),
+        ((1, 2), (1, 2), False), ((1, 2), (0.5, 1), False), ((-1, 2), (2, 3), False), ((0, 2), (2, 3), False),
+        ((1, 2), (0, 0.5), False), ((1, 2), (-1, 0.5), False), ((-2, -1), (2, 3), False),
+    ],
+)  # fmt: skip
+def test_a_logarithm_is_known_to_a_base_on_one_side_of_one(x, base, known):
+    """Across 1 it goes to both infinities, whatever the corners of the boxes say."""
+    found = JOINTLY["log"](Ends(*map(float, x)), Ends(*map(float, base)))
+    assert all(map(math.isfinite, found)) is known
+    for a, b in product((*x, 0.5 * sum(x)), (*base, 0.5 * sum(base))):
+        assert not known or found[0] <= math.log(a, b) <= found[-1]
