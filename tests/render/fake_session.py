@@ -29,10 +29,15 @@ class FakeSession:
         self.profile = replace(load_profile("any"), title="a test device", confidence="")
         self.host_roundings, self.host_given, self.tuned, self.host_steps = {}, False, {}, 0
         self.open_sites, self.programs = set(), None
-        self.memory = SimpleNamespace(use_of=lambda tensor: Use.STORED, placed=set(), choices=Choices())
+        self.memory = SimpleNamespace(
+            use_of=lambda tensor: Use.STORED, placed=set(), choices=Choices(), find=lambda address: None
+        )
 
     def with_numbers(self, inputs):
         return inputs
+
+    def returned(self, place, value, tensor):
+        pass
 
     def made_at(self, base):
         return None

@@ -8,8 +8,17 @@ import numpy as np
 import pytest
 
 from render.interpreter import steps
+from render.interpreter.handle import METER, Meter
 from render.interpreter.steps import Steps
 from render.result.errors import Endless
+
+
+@pytest.fixture(autouse=True)
+def nothing_counted():
+    """Lanes of whatever ran before are on another meter."""
+    before = METER.set(Meter())
+    yield
+    METER.reset(before)
 
 
 class Clock(Steps):
