@@ -68,6 +68,7 @@ class Inputs:
 
 
 _PLAIN = (int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
+_WHOLE = (torch.nn.Module, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler, torch.amp.GradScaler)
 _NOT_OPENED = frozenset(["builtins", "torch", "numpy", "triton", "enum"])
 """Packages whose objects are handed on as they are."""
 
@@ -88,11 +89,13 @@ class Cloner:
         self._copies: dict[tuple[int, torch.dtype], torch.Tensor] = {}
         self._made: dict[int, tuple[Any, Any]] = {}
         """Other things by id, each with its copy."""
+        self._memo: dict[int, Any] = {}
+        """Of what is copied as a whole: an optimiser goes on with the parameters of the copied module."""
 
     def __call__(self, x: Any) -> Any:
-        if isinstance(x, torch.nn.Module):
-            module = copy.deepcopy(x)
-            return module.to(self.dtype) if self.dtype else module
+        if isinstance(x, _WHOLE):
+            whole = copy.deepcopy(x, self._memo)
+            return whole.to(self.dtype) if self.dtype and isinstance(whole, torch.nn.Module) else whole
         if isinstance(x, torch.Tensor):
             return self._tensor(x)
         if isinstance(x, _PLAIN):
@@ -104,6 +107,11 @@ class Cloner:
 
     def _tensor(self, x: torch.Tensor) -> torch.Tensor:
         widened = self.dtype is not None and x.is_floating_point()
+        copied: torch.Tensor | None = self._memo.get(id(x))
+        if copied is not None:  # a module or an optimiser has it
+            if widened:
+                copied.data = copied.data.to(self.dtype)
+            return copied
         if x.layout != torch.strided:
             return x.detach().to(self.dtype, copy=True) if widened else x.detach().clone()
         key = (x.untyped_storage()._cdata, x.dtype)
@@ -111,7 +119,9 @@ class Cloner:
             whole = torch.as_strided(x.detach(), (x.untyped_storage().nbytes() // x.itemsize,), (1,), 0)
             self._copies[key] = whole.to(self.dtype, copy=True) if widened else whole.clone()
         twin = torch.as_strided(self._copies[key], x.size(), x.stride(), x.storage_offset())
-        return twin.requires_grad_(True) if x.requires_grad else twin
+        twin = twin.requires_grad_(True) if x.requires_grad else twin
+        self._memo[id(x)] = twin
+        return twin
 
     def _other(self, x: Any) -> Any:
         if isinstance(x, torch.Generator):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import importlib.abc
 import importlib.machinery
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -109,6 +110,13 @@ _READ: dict[Any, Callable[[Any], Any]] = {
 """Questions and moves that are answered without torch, and questions that name no device, which launchers ask most."""
 
 
+_DEVICES = frozenset([*list(_READ)[:4], torch.Tensor.get_device, torch.get_device])
+_TRACERS = tuple(os.path.join(os.path.dirname(torch.__file__), *part.split("/"), "") for part in (
+    "_subclasses", "_functorch", "_export", "export", "fx"))  # fmt: skip
+"""Packages of torch that make tensors without memory of a tensor's device: of a GPU that torch was not built for they
+end the process."""
+
+
 class RedirectMode(TorchFunctionMode):
     """Rewrites device arguments of torch functions and tensor methods."""
 
@@ -117,6 +125,8 @@ class RedirectMode(TorchFunctionMode):
     ) -> Any:
         own = _READ.get(func) if func.__hash__ is not None else None
         if own is not None:
+            if func in _DEVICES and sys._getframe(1).f_code.co_filename.startswith(_TRACERS):
+                return func(*args, **kwargs or {})  # torch asks itself where it lies
             return own(*args, **kwargs or {})  # the user's call
         kwargs = dict(kwargs) if kwargs else {}
         if "device" in kwargs:

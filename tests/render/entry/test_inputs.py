@@ -200,6 +200,44 @@ def test_what_a_call_may_change_is_copied(name):
     assert not torch.equal(look(other), before)
 
 
+class Trainer:
+    def __init__(self, model, optimiser):
+        self.model, self.optimiser = model, optimiser
+
+
+def trained(kind):
+    model = torch.nn.Linear(3, 1, bias=False)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.5)
+    weight = model.weight
+    return {
+        "object": (Trainer(model, optimiser),),
+        "model first": (model, optimiser), "optimiser first": (optimiser, model),
+        "leaf first": (weight, optimiser), "leaf last": (optimiser, weight), "a part of it": (model, weight, optimiser),
+    }[kind]  # fmt: skip
+
+
+@pytest.mark.parametrize("widened", [False, True])
+@pytest.mark.parametrize(
+    "kind", ["object", "model first", "optimiser first", "leaf first", "leaf last", "a part of it"]
+)
+def test_an_optimiser_goes_on_with_what_was_copied_beside_it(kind, widened):
+    given = Inputs(trained(kind), {}, tuple("abc"))
+    copied = (given.upcast() if widened else given.clone()).args
+    parts = [p for x in copied for p in (vars(x).values() if isinstance(x, Trainer) else (x,))]
+    optimiser = next(p for p in parts if isinstance(p, torch.optim.Optimizer))
+    weights = [p.weight if isinstance(p, torch.nn.Module) else p for p in parts if p is not optimiser]
+    own = optimiser.param_groups[0]["params"][0]
+    assert all(w is own for w in weights) and own.dtype == (torch.float64 if widened else torch.float32)
+    before = own.detach().clone()
+    own.sum().backward()
+    optimiser.step()
+    assert torch.equal(own.detach(), before - 0.5)
+    first = given.args[0].model if kind == "object" else given.args[0]
+    held = next(iter(first.parameters())) if isinstance(first, torch.nn.Module) else first
+    held = held.param_groups[0]["params"][0] if isinstance(held, torch.optim.Optimizer) else held
+    assert torch.equal(held.detach().to(before.dtype), before)
+
+
 def test_what_is_shared_stays_shared_and_other_objects_are_handed_on():
     one, plain = Cache(), SimpleNamespace(rate=0.5)
     copied = Inputs((one, one.rows, [one], plain), {}, ("a", "b", "c", "d")).clone().args

@@ -6,6 +6,8 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import render
@@ -189,4 +191,32 @@ def test_a_forward_derivative_has_an_exact_value(name):
     x = torch.rand(16, generator=torch.Generator().manual_seed(0)) + 0.5
     assert render.classify(square, x, ref=lambda x, *_: FORWARD[name](x)).label == "Type-I"
     v = render.classify(square, x, 1.015, ref=lambda x, *_: FORWARD[name](x))
+    assert (v.label, v.code) == ("Type-II", "RND201")
+
+
+class _Square(torch.nn.Module):
+    def forward(self, x):
+        return x * x
+
+
+TRACED = {
+    "exported": lambda x: torch.export.export(_Square(), (x,)).module()(x),
+    "fake": lambda x: make_fx(lambda x: x * x, tracing_mode="fake")(x)(x),
+    "symbolic": lambda x: make_fx(lambda x: x * x, tracing_mode="symbolic")(x)(x),
+    "beside": lambda x: x * x + 0 * FakeTensorMode().from_tensor(x).dim(),
+}
+
+
+@pytest.mark.parametrize("name", TRACED)
+def test_a_reference_that_is_traced_first(name):
+    """Tensors without memory are made on the device where the real ones lie, whatever the host is told."""
+
+    def square(x, off=1.0):
+        out = torch.empty_like(x)
+        _halved_square[(1,)](x, out, 16, off)
+        return out
+
+    x = torch.rand(16, generator=torch.Generator().manual_seed(0)) + 0.5
+    assert render.classify(square, x, ref=lambda x, *_: TRACED[name](x)).label == "Type-I"
+    v = render.classify(square, x, 1.015, ref=lambda x, *_: TRACED[name](x))
     assert (v.label, v.code) == ("Type-II", "RND201")
