@@ -6,6 +6,7 @@ import dataclasses
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from types import ModuleType
 from typing import Any
 
@@ -18,6 +19,8 @@ from render.result import blockwise
 from render.result.errors import RenderError
 
 UNMATCHED = "RND903"
+MOST = 1 << 12
+"""Results of an iterator from which on it is taken for one without end."""
 Named = list[tuple[str, torch.Tensor]]
 
 
@@ -75,7 +78,12 @@ def settled(result: Any) -> Any:
     """What a function returned, with what is still to run run: an iterator's items, sparse and jagged tensors dense or
     as the numbers that they hold."""
     if isinstance(result, Iterator):
-        return [settled(item) for item in result]
+        found = [settled(item) for item in islice(result, MOST)]
+        if len(found) == MOST:
+            raise RenderError(
+                UNMATCHED, f"the function gives {MOST} results or more", "return a list of what to compare"
+            )
+        return found
     if isinstance(result, torch.Tensor):
         return _laid_out(result)
     if type(result) in (list, tuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import deque, namedtuple
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -171,3 +172,8 @@ def test_what_holds_itself_ends():
     one = Held(W)
     one.parts["again"] = one
     assert [name for name, _ in flatten(one)] == ["first", "parts.second"]
+
+
+def test_results_without_end_are_refused():
+    with pytest.raises(RenderError, match="return a list"):
+        flatten(W + i for i in itertools.count())
