@@ -14,6 +14,7 @@ import torch
 
 from interval_ops.profiles.file import ProfileError
 from interval_ops.profiles.profile import MissingRule, Profile, load_profile
+from render.entry.held_state import drawn, seeded
 from render.entry.inputs import Inputs
 from render.entry.outputs import Named, flatten, outline, settled, stored_arguments, stored_besides, values
 from render.entry.target import as_kernel_error, returned_names, returning
@@ -192,7 +193,7 @@ class Entry:
         besides = () if getattr(self.fn, "alone", False) else stored_besides(inputs, found, session.envelope)
         aside = tuple((name, uses(t)) for name, t in besides)
         part = session.programs is not None
-        outputs = [replace(_describe(n, t, session), use=uses(t),
+        outputs = [replace(d := _describe(n, t, session), tensor=inputs.apart(d.tensor), use=uses(t),
                            made=session.made_at(t.untyped_storage().data_ptr()),
                            left=~session.memory.stored_by_kernels(t) if part else None) for n, t in found]  # fmt: skip
         same = _unchanged(self.inputs, inputs) if not all(t.tracked for t in outputs) else frozenset()
@@ -236,7 +237,7 @@ class Entry:
     def given(self) -> Named:
         """The tensors that one call gives; no bound is read, for who only watches what happens inside."""
         inputs = self.inputs.clone()
-        return self._named(inputs, *self._launched(inputs))
+        return [(name, inputs.apart(x)) for name, x in self._named(inputs, *self._launched(inputs))]
 
     def _launched(self, inputs: Inputs, mute: Iterable[Any] = ()) -> tuple[Any, Any]:
         """(the closed session, what the function returned)."""
@@ -262,10 +263,14 @@ class Entry:
         return getattr(self.fn, "__name__", type(self.fn).__name__)
 
     def _call(self, inputs: Inputs) -> Any:
-        torch.default_generator.manual_seed(self.seed)  # every device is the CPU here
+        seeded(self.seed)
+        before = drawn()
         try:
             with steadied():
-                return settled(self.fn(*inputs.args, **inputs.kwargs))
+                result = settled(self.fn(*inputs.args, **inputs.kwargs))
+            if self.inputs.held is not None and drawn() != before:
+                self.inputs.held.keep_filled()
+            return result
         except (RenderError, UnsupportedOp, MissingRule, KernelError):
             raise
         except BaseException as error:

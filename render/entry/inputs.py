@@ -14,7 +14,7 @@ import copy
 import inspect
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
 from types import ModuleType
@@ -24,6 +24,8 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
+from render.entry.held import WHOLE
+from render.entry.held_state import HeldState, seeded
 from render.entry.target import users_code
 from render.entry.tensors import dense, load
 from render.result.errors import RenderError, headline
@@ -42,11 +44,28 @@ DTYPES: dict[str, torch.dtype] = {
 
 @dataclass(frozen=True)
 class Inputs:
-    """The entry's arguments: the first `len(args)` parameters by position, the rest by keyword; `names` of `args`."""
+    """The entry's arguments: the first `len(args)` parameters by position, the rest by keyword; `names` of `args`.
+
+    `held`: what the functions that take them hold besides; copies of the arguments for a call come with it put back.
+    """
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     names: tuple[str, ...]
+    held: HeldState | None = field(default=None, repr=False, compare=False)
+
+    def beside(self, *functions: Callable[..., Any]) -> Inputs:
+        """The same, for calls of these functions alone."""
+        if self.held is not None:
+            return self
+        as_they_are = [
+            x for x in tree_leaves((self.args, dict(self.kwargs))) if callable(x) and not isinstance(x, WHOLE)
+        ]
+        return replace(self, held=HeldState([*functions, *as_they_are]))
+
+    def apart(self, x: torch.Tensor) -> torch.Tensor:
+        """What a function has returned, in memory that its next call leaves alone."""
+        return x if self.held is None else self.held.apart(x)
 
     @property
     def values(self) -> dict[str, Any]:
@@ -56,19 +75,23 @@ class Inputs:
     def map(self, change: Callable[[Any], Any]) -> Inputs:
         """The same arguments with `change` applied to every tensor and module inside (containers are rebuilt)."""
         moved = tree_map(change, (list(self.args), dict(self.kwargs)))
-        return Inputs(tuple(moved[0]), moved[1], self.names)
+        return Inputs(tuple(moved[0]), moved[1], self.names, self.held)
 
     def clone(self) -> Inputs:
         """Fresh memory with the same strides and aliases: a kernel may write into its arguments."""
-        return self.map(Cloner())
+        return self._fresh(Cloner())
 
     def upcast(self) -> Inputs:
         """Fresh memory with every floating-point tensor widened to float64 (exact)."""
-        return self.map(Cloner(torch.float64))
+        return self._fresh(Cloner(torch.float64))
+
+    def _fresh(self, cloner: Cloner) -> Inputs:
+        if self.held is not None:
+            self.held.restore()
+        return self.map(cloner)
 
 
 _PLAIN = (int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
-_WHOLE = (torch.nn.Module, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler, torch.amp.GradScaler)
 _NOT_OPENED = frozenset(["builtins", "torch", "numpy", "triton", "enum"])
 """Packages whose objects are handed on as they are."""
 
@@ -93,7 +116,7 @@ class Cloner:
         """Of what is copied as a whole: an optimiser goes on with the parameters of the copied module."""
 
     def __call__(self, x: Any) -> Any:
-        if isinstance(x, _WHOLE):
+        if isinstance(x, WHOLE):
             whole = copy.deepcopy(x, self._memo)
             return whole.to(self.dtype) if self.dtype and isinstance(whole, torch.nn.Module) else whole
         if isinstance(x, torch.Tensor):
@@ -244,8 +267,7 @@ def gather(
         return from_mapping(fn, parse_specs(specs, seed))
     make = getattr(module, "make_inputs", None)
     if make is not None:
-        torch.manual_seed(seed)
-        np.random.seed(seed % 2**32)  # noqa: NPY002 - the user's code may draw from it
+        seeded(seed)
         with users_code("make_inputs()", "it takes nothing and returns a tuple or a dict of inputs", NO_INPUTS):
             made = make()
         return from_mapping(fn, made)

@@ -17,6 +17,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from render.entry.execution import default_dtype, on_cpu
+from render.entry.held_state import seeded
 from render.explain.trace import Hop, Trace, named
 from render.reference.oracle import Oracle
 from render.reference.twins import F64, is_float
@@ -114,7 +115,7 @@ def _slopes(oracle: Oracle, index: tuple[int, ...]) -> dict[str, np.ndarray] | N
         with on_cpu(), default_dtype(F64), torch.enable_grad(), warnings.catch_warnings(action="ignore"):
             for t in floats.values():
                 t.requires_grad_(True)
-            torch.manual_seed(oracle.seed)
+            seeded(oracle.seed)
             (out,) = (x for x in tree_leaves(oracle.plan.call(oracle.reference.fn, inputs.values)) if is_float(x))
             slopes = torch.autograd.grad(out[index], list(floats.values()), allow_unused=True)
     except Exception as error:  # whatever a reference without derivatives raises: nothing is said

@@ -164,15 +164,16 @@ class _ReadTensors(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.made: set[int] = set()
-        self.read: dict[int, torch.Tensor] = {}
+        self.read: dict[int, np.ndarray] = {}
+        """Their numbers as they were then: what is read may be written to afterwards."""
 
     @in_parts
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         operands = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor) and _plain(x)]
         if not func.is_view and not func._schema.name.endswith(_LIKE):
             for x in operands:
-                if (key := x.untyped_storage()._cdata) not in self.made:
-                    self.read.setdefault(key, x)
+                if (key := x.untyped_storage()._cdata) not in self.made and key not in self.read:
+                    self.read[key] = _numbers(torch.empty(0, dtype=x.dtype).set_(x.untyped_storage()))
         before = {x.untyped_storage()._cdata for x in operands}
         out = func(*args, **(kwargs or {}))
         made = (x.untyped_storage()._cdata for x in tree_leaves(out) if isinstance(x, torch.Tensor) and _plain(x))
@@ -181,11 +182,13 @@ class _ReadTensors(TorchDispatchMode):
 
     def numbers(self) -> np.ndarray:
         """All of their numbers, each once."""
-        whole = [torch.empty(0, dtype=x.dtype).set_(x.untyped_storage()) for x in self.read.values()]
-        found: np.ndarray = np.unique(
-            np.abs(np.concatenate([np.zeros(1), *(w.double().numpy().ravel() for w in whole)]))
-        )
+        found: np.ndarray = np.unique(np.concatenate([np.zeros(1), *self.read.values()]))
         return found
+
+
+def _numbers(x: torch.Tensor) -> np.ndarray:
+    found: np.ndarray = np.unique(np.abs(x.double().numpy().ravel()))
+    return found
 
 
 def _plain(x: torch.Tensor) -> bool:

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 
 from render.entry import execution
 from render.entry.execution import Execution
+from render.entry.held_state import seeded
 from render.entry.inputs import Inputs
 from render.entry.kernels import ReferenceKernels
 from render.entry.memo import Memo
@@ -64,7 +64,7 @@ class References:
         trail = Trail()
 
         def fresh() -> Mapping[str, Any]:
-            torch.default_generator.manual_seed(self.options.seed)  # every device is the CPU here
+            seeded(self.options.seed)
             trail.restart(self.inputs.values.values())  # else the copies would be read as numbers from elsewhere
             values = self.inputs.clone().values
             trail.restart(values.values())
@@ -74,7 +74,8 @@ class References:
         with execution.on_cpu(), reference_precision(self.options.ref_precision), kernels, trail:
             result, plan, used = run_reference(reference, options, fresh)
         collect: Collect = partial(_collected, [(name, outline(x)) for name, x in named])
-        return collect(result, used), plan, trail.digest, collect, kernels.launched
+        found = [(name, self.inputs.apart(x)) for name, x in collect(result, used)]
+        return found, plan, trail.digest, collect, kernels.launched
 
     def recompute(self) -> OracleResult:
         """E, once."""

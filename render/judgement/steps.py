@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any
@@ -80,6 +81,9 @@ class Judgement:
     provenance: str = field(default="", init=False, repr=False)
     confirming: Callable[[], Budget] | None = field(default=None, init=False, repr=False)
 
+    def __post_init__(self) -> None:
+        self.inputs = self.inputs.beside(self.fn, self.reference.fn)
+
     def verdict(self) -> Verdict:
         """The verdict of every check, or without `Options.wait` the provisional one, which has the others to come."""
         if self.options.configs == "all":
@@ -90,7 +94,8 @@ class Judgement:
 
     def _told(self, step: Callable[[], Verdict]) -> Verdict:
         """What a step gives, with the lines that it points to and what was caught since the first, for who listens."""
-        with older_left_alone(), large_blocks_kept(), described_as(self.options.device), collected() as caught:
+        kept = self.inputs.held.lent() if self.inputs.held is not None else nullcontext()
+        with older_left_alone(), large_blocks_kept(), described_as(self.options.device), collected() as caught, kept:
             found = step()
         for defect in found.defects:
             add(caught, defect)

@@ -29,6 +29,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from render.entry.execution import default_dtype
+from render.entry.held_state import seeded
 from render.entry.inputs import Inputs
 from render.ops.aten import Form, base_name, of_form
 from render.ops.parts import in_parts
@@ -140,7 +141,7 @@ def _held(given: Inputs) -> Inputs:
 
 def _output(oracle: Oracle, given: Inputs, place: int, mode: Smooth) -> torch.Tensor | None:
     """Output `place` of the reference on these inputs, with its graph."""
-    torch.default_generator.manual_seed(oracle.seed)
+    seeded(oracle.seed)
     values = given.values
     with default_dtype(F64), sdpa_kernel([SDPBackend.MATH]), mode:
         result = oracle.plan.call(oracle.reference.fn, values)

@@ -27,6 +27,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from interval_ops.allocator import spare
 from render.entry.execution import default_dtype
+from render.entry.held_state import seeded
 from render.entry.inputs import Inputs
 from render.entry.kernels import ReferenceKernels, ShadowedKernels
 from render.entry.outputs import Named
@@ -159,7 +160,8 @@ class Oracle:
     def ignores(self, inputs: Inputs) -> bool:
         """Whether the reference, as it is, returns the same bits on these inputs; False where it fails on them."""
         try:
-            before, after = ([array(x) for _, x in self._call(one.clone())] for one in (self.inputs, inputs))
+            given = (self.inputs.clone, inputs.clone)
+            before, after = ([array(self.inputs.apart(x)) for _, x in self._call(make())] for make in given)
         except Exception as error:  # whatever a reference raises on other numbers
             caught(error, "the reference on other inputs")
             return False
@@ -357,8 +359,7 @@ class Oracle:
 
     def _call(self, inputs: Inputs, kernels: AbstractContextManager[Any] | None = None) -> Named:
         """Its outputs. Kernels that it launches run in `kernels`, or else for their values."""
-        torch.default_generator.manual_seed(self.seed)  # every device is the CPU here
-        np.random.seed(self.seed % 2**32)  # noqa: NPY002 - the user's code may draw from it
+        seeded(self.seed)
         values = inputs.values
         if kernels is None and self.launches:
             kernels = ReferenceKernels(self.launches)
@@ -382,7 +383,7 @@ class Oracle:
         shapes = [(x.shape, x.is_floating_point()) for _, x in named]
         if watch.narrow or watch.drawn or shapes != [(x.shape, x.is_floating_point()) for _, x in self.native]:
             return None
-        return [array(x) for _, x in named], watch
+        return [array(self.inputs.apart(x)) for _, x in named], watch
 
     def cast_to_eight_bits(self) -> list[np.ndarray] | None:
         """The reference on widened inputs, with its casts to 8 bits made; None where it makes none, or other ones."""
@@ -394,7 +395,7 @@ class Oracle:
         eight = {d for d in watch.dtypes if d.itemsize == 1}
         if not eight or watch.drawn or watch.dtypes - eight - {F64, torch.float32}:
             return None
-        return [array(x) for _, x in named]
+        return [array(self.inputs.apart(x)) for _, x in named]
 
     def _widened(self) -> tuple[Named, NarrowWatch] | None:
         """What the reference gives on widened inputs, and what watched it; None where it raises."""
@@ -448,7 +449,7 @@ class Oracle:
             kernels = ShadowedKernels(mode, self.launches, rounded) if self.launches else nullcontext()
             with sdpa_kernel([SDPBackend.MATH]), kernels, mode, fused:
                 found = self._call(inputs, nullcontext())
-            values = [array(mode.value(x)) for _, x in found]
+            values = [array(self.inputs.apart(mode.value(x))) for _, x in found]
             errors = [array(mode.error(x)) for _, x in found]
         mode.release()
         if sum(x.nbytes for x in values) >= LARGE:

@@ -11,7 +11,6 @@ import torch
 import triton
 import triton.language as tl
 
-from render.entry.held import held_by
 from render.judgement import handed
 from tests.verdicts import classify
 
@@ -248,21 +247,6 @@ def test_what_an_output_is_not_made_of_excuses_nothing_in_it(beside):
     w = ones if beside == "nothing" else wide
     assert classify(lambda x, w: run(x, w, 1.0), x, w, ref=ref).label == "Type-I"
     assert classify(lambda x, w: run(x, w, 1.015), x, w, ref=ref).label == "Type-II"
-
-
-GLOBAL = torch.full((2,), math.pi)
-
-
-def test_the_tensors_that_a_function_holds():
-    inner = {"a": [torch.ones(2)]}
-
-    def fn():
-        return inner, GLOBAL
-
-    names = [name for name, _ in held_by(fn)]
-    assert names == ["inner['a'][0]", "GLOBAL"]
-    assert [name for name, _ in held_by(Turner())] == ["c", "s"]
-    assert held_by(triton.jit) == [] or all(isinstance(x, torch.Tensor) for _, x in held_by(triton.jit))
 
 
 N = 64
