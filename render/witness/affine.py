@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _U = 2.0**-52
 LARGEST = 1 << 24
 """Coefficients: 128 MB."""
+MORE = 64
+"""Values by which the room for them grows."""
 
 
 def fits(wide: int) -> bool:
@@ -32,7 +34,10 @@ def fits(wide: int) -> bool:
 
 
 class Forms:
-    """The forms of the values so far, of an evaluation that is made a second time; `wide` are no single number."""
+    """The forms of the values so far, of an evaluation that is made a second time; `wide` are no single number.
+
+    A few more may be none now: what was one number of more bits than float64 has is narrowed to float64 ends.
+    """
 
     def __init__(self, e: Evaluator, wide: int) -> None:
         self.e = e
@@ -76,6 +81,8 @@ class Forms:
         if own == 0 and (made is None or not made.any()):
             return
         row, self._rows = self._rows, self._rows + 1
+        if row == len(self._known):
+            self._known = np.pad(self._known, (0, MORE))
         if made is not None:
             self._known[row, : made.size] = made
         self._known[row, row] = own

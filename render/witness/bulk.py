@@ -54,17 +54,18 @@ def evaluate(e: Evaluator, op: Operation, rows: np.ndarray) -> Ends:
     with np.errstate(all="ignore"):
         found = RULES[op.op](e, op, rows)
     if op.op != "leaf":
-        _compare(e, op, rows, found)
+        from render.witness.formulas import RULES as PLAIN
+
+        compared(op, rows, found, lambda k: PLAIN[op.op](e, op, k))
     return found
 
 
-def _compare(e: Evaluator, op: Operation, rows: np.ndarray, found: Ends) -> None:
-    from render.witness.formulas import RULES as PLAIN
-
+def compared(op: Operation, rows: np.ndarray, found: Ends, plain_of: Callable[[int], Any]) -> None:
+    """Raises ArithmeticError where the plain formula of a sample leaves what was found."""
     if any(o.ndim == 2 and o.shape[1] > WIDE for o in op.operands):
         return
     for i in np.unique(np.linspace(0, len(rows) - 1, SAMPLE).astype(int)).tolist():
-        plain = PLAIN[op.op](e, op, int(rows[i]))
+        plain = plain_of(int(rows[i]))
         many = iv.interval(float(found[0][i]), float(found[1][i]))
         if many is not None and (plain is None or _inward(plain[0], 1) < many[0] or many[1] < _inward(plain[1], -1)):
             raise ArithmeticError(f"two evaluations of {op.op} differ (line {op.line})")

@@ -20,7 +20,7 @@ import numpy as np
 SCHEMA = 3
 LONGEST = 20_000_000
 """Numbers that one operand may have."""
-SHORT = 2048
+SHORT = 256
 """Numbers, or runs of them, that are written out."""
 _FIELDS: dict[str, type] = {
     "output": str, "index": list, "claim": dict, "bound": dict, "rules": dict, "nodes": list, "root": int,

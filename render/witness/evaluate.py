@@ -15,12 +15,12 @@ from interval_ops.formats.model import FORMATS, Format
 from render.exact import intervals as iv
 from render.exact.intervals import Interval, Maybe
 from render.exact.points import above, below, precision
-from render.witness import affine, bulk, chains, meanvalue, ordered
+from render.witness import affine, bulk, chains, meanvalue, ordered, products
 from render.witness.document import Operation, operations
 from render.witness.formulas import CHAINED, rule_of
 from render.witness.rule import NoFormula, Value
 from render.witness.tally import PIECE
-from render.witness.values import Values
+from render.witness.values import Ends, Values
 
 BEYOND = 2.0**40
 
@@ -71,6 +71,8 @@ class Evaluator:
             rows = np.flatnonzero(self.used[op.start : op.start + op.size])
             if rows.size and self._together(op):
                 self.values.put(op.start + rows, bulk.evaluate(self, op, rows))
+            elif (sums := self._products_at_once(op, rows)) is not None:
+                self.values.put(op.start + rows, sums)
             else:
                 for k in rows.tolist():
                     self.values[op.start + k] = self._value(op, k)
@@ -84,6 +86,13 @@ class Evaluator:
         if not bulk.applies(op.op, op.attrs, sum(o.size for o in op.operands), self.exact):
             return False
         return not any(bool(self.values.truth[np.maximum(o, 0)].any()) for o in op.operands)
+
+    def _products_at_once(self, op: Operation, rows: np.ndarray) -> Ends | None:
+        """The values of many dots without rounding, and a sample of them by their formula as well."""
+        found = products.evaluate(self, op, rows) if op.op in CHAINED and rows.size else None
+        if found is not None:
+            bulk.compared(op, rows, found, lambda k: self._value(op, k))
+        return found
 
     def _mark(self) -> None:
         """Which values are needed; sums inside a chain of dots are parts of its last one, never rounded between."""

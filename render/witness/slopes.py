@@ -19,7 +19,7 @@ from render.exact import functions
 from render.exact import intervals as iv
 from render.exact.intervals import Interval, Maybe
 from render.exact.points import above, below, up
-from render.witness import chains
+from render.witness import chains, products
 from render.witness import floats as f
 from render.witness.sums import plain_sum
 from render.witness.tally import Tally
@@ -277,6 +277,10 @@ def _sum(g: Wanted) -> Link:
 
 def _dot(g: Wanted) -> Link | None:
     """A chain of dots: the products and addends of all of it; not of those inside."""
+    if (factors := products.factors(g.e, g.op, g.rows)) is not None:  # nothing rounds and nothing is added
+        (xs, x), (ys, y) = map(g.of, factors)
+        away = (x.shape[1] + 8) * _U * np.abs(x * y).sum(axis=1) + _TINY
+        return Link((x * y).sum(axis=1), away, [(factors[0], *ys), (factors[1], *xs)])
     found = [_chain(g, int(k)) for k in g.rows]
     width = max(numbers.size for _, _, numbers, _ in found)
     numbers = np.full((g.rows.size, width), -1)

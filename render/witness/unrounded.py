@@ -14,11 +14,12 @@ from render.witness.document import packed, unpacked
 
 WIDE = "fp64"
 _FORMATS = ("fmt", "src", "dst")
-_EXACT_DOT = {
+EXACT_DOT = {
     "block": 1, "fraction": 52, "rho": 0.0, "eps": 0.0, "truncate": "", "terms": 1, "extra": 0.0, "acc": WIDE,
     "flush": False, "floor": 0.0, "growth": 0.0, "emin": -1022, "promote": False, "chops": False, "convert": False,
     "subnormal": 0.0, "sequential": False,
 }  # fmt: skip
+"""Figures of a matrix unit that rounds nothing but the sums of chains, to float64."""
 
 
 def unrounded(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -32,7 +33,7 @@ def unrounded(document: Mapping[str, Any]) -> dict[str, Any]:
         "rules": {
             **rules,
             "functions": functions,
-            "dots": {kind: {**model, **_EXACT_DOT} for kind, model in rules["dots"].items()},
+            "dots": {kind: {**model, **EXACT_DOT} for kind, model in rules["dots"].items()},
             "overflow": {WIDE: "inf"},
             "double_rounding": {},
             "exp_via_exp2": False,
