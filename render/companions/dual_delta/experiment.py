@@ -12,11 +12,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import torch
 
 from render.companions.dual_delta.gates import GATES
 from render.companions.dual_delta.generators import GENERATORS, redrawn
@@ -25,6 +24,7 @@ from render.companions.dual_delta.parallel import runner
 from render.companions.dual_delta.statistics import ALPHA, MARGIN, Outcome, Statistics, analysed
 from render.companions.dual_delta.trial import ErrorSide, Generate, Sample, Trial
 from render.entry.execution import on_cpu
+from render.entry.held_state import HeldState, seeded
 from render.entry.inputs import Inputs, from_mapping
 from render.result.errors import RenderError, expect
 
@@ -185,18 +185,20 @@ def experiment(
     """See `dual_delta`."""
     if not callable(oracle):
         _known("oracle", (oracle,), {"fp64": 0, "bits": 0})
-    with on_cpu(plan.device):
-        return _experiment(f1, f2, oracle, generate, plan)
+    held = HeldState([f1, f2, oracle])
+    with on_cpu(plan.device), held.lent():
+        return _experiment(f1, f2, oracle, generate, plan, held)
 
 
 def _experiment(
     f1: Callable[..., Any], f2: Callable[..., Any], oracle: Callable[..., Any] | str,
-    generate: Callable[..., Any] | str, plan: Trials,
+    generate: Callable[..., Any] | str, plan: Trials, held: HeldState,
 ) -> DualDelta:  # fmt: skip
     began = time.perf_counter()
     checks = tuple(g for g in plan.gates if GATES[g].check is not None)
     sides = ErrorSide(f1, plan.device), ErrorSide(f2, plan.device)
-    trial = Trial(*sides, oracle, _inputs(f1, generate, plan), plan.metric, plan.seed, checks)
+    inputs = _inputs(f1, generate, plan)
+    trial = Trial(*sides, oracle, lambda seed: replace(inputs(seed), held=held), plan.metric, plan.seed, checks)
     samples, separation = _probe(trial, min(_PROBED, plan.n))
     looks, made, found = plan.looks, 0, None
     with runner(trial, plan.n, plan.jobs) as run:
@@ -237,8 +239,7 @@ def _inputs(fn: Callable[..., Any], generate: Callable[..., Any] | str, plan: Tr
         return lambda seed: redrawn(like, generate, seed)
 
     def draw(seed: int) -> Inputs:
-        torch.manual_seed(seed)
-        np.random.seed(seed % 2**32)  # noqa: NPY002 - the user's code may draw from it
+        seeded(seed)
         given = generate(seed)
         return given if isinstance(given, Inputs) else from_mapping(fn, given)
 

@@ -18,6 +18,7 @@ from interval_ops.formats.model import Format
 from render.companions.dual_delta.gates import checked
 from render.companions.dual_delta.metrics import METRICS, format_of, measured
 from render.entry.execution import NOTHING_LAUNCHED, Entry
+from render.entry.held_state import seeded
 from render.entry.inputs import Inputs
 from render.entry.outputs import Named, flatten, of_reference
 from render.entry.resolve import Reference, ReferencePlan, plans, run
@@ -63,11 +64,12 @@ class ErrorSide:
         options = [self._plan] if self._plan else plans(self.fn, list(values), values, set())
 
         def fresh() -> Any:
-            torch.manual_seed(seed)
-            return inputs.clone().values
+            values = inputs.clone().values
+            seeded(seed)
+            return values
 
         result, self._plan, used = run(reference, options, fresh)
-        return of_reference(result, used, [])
+        return [(name, inputs.apart(x)) for name, x in of_reference(result, used, [])]
 
     @property
     def plan(self) -> ReferencePlan | None:
@@ -120,7 +122,7 @@ class Trial:
         """(the oracle's outputs, and ones as far from them as its error allows)."""
         if callable(self.oracle):
             widened = inputs.upcast()
-            torch.manual_seed(seed)
+            seeded(seed)
             return _arrays(flatten(self.oracle(*widened.args, **widened.kwargs))), None
         made = self._reference(inputs, native, seed)
         result = made.exact()

@@ -165,3 +165,20 @@ def test_documents(tmp_path):
     assert "data:image/png" in page and "Wilcoxon" in page and "http" not in page
     for word in ("mean", "P99", "tied", "TOST within 1.01", "Holm", "gate helion", "Hodges-Lehmann"):
         assert word in found.report()
+
+
+def test_inputs_are_tried_on_functions_as_they_were():
+    def make(gain):
+        calls = 0
+
+        def f(x):
+            nonlocal calls
+            calls += 1
+            return x * (gain * calls)
+
+        return f
+
+    one = make(0.1)
+    found = render.dual_delta(one, lambda x: x * 0.1, like=(torch.ones(8),), n=40, early=False, jobs=1)
+    assert found.d1.max() < 1e-6
+    assert one(torch.ones(1)).item() == pytest.approx(0.1)
