@@ -87,6 +87,19 @@ def carry_extreme(x, error, value, step, sign, out):  # type: ignore[no-untyped-
     return True
 
 
+@compiled
+def carry_masked(error, masked, value, out):  # type: ignore[no-untyped-def]
+    # The errors of what a mask leaves. False as in `carry_two`.
+    for i in range(out.size):
+        if masked[i]:
+            out[i] = 0.0
+            continue
+        if not (abs(error[i]) < np.inf and abs(value[i]) < np.inf):
+            return False
+        out[i] = error[i]
+    return True
+
+
 SERIES = 2.0**-10
 """Of errors: up to here six terms of the series of exp are all of float64."""
 
@@ -140,6 +153,20 @@ def gaps(moved: np.ndarray, value: np.ndarray, by: float, out: np.ndarray) -> No
         gap = abs(a - b)
         gap = 0.0 if a == b or (a != a and b != b) else gap * by if gap < np.inf else np.inf
         out[i] = gap if gap > out[i] else out[i]
+
+
+FIRST = 64
+"""Elements that nearly always tell of all of them."""
+
+
+def is_within(error: torch.Tensor, x: torch.Tensor, part: float) -> bool:
+    """Whether every error is at most such a part of its number."""
+    first, of = error, x
+    while first.dim() > 1 and len(first):
+        first, of = first[0], of[0]
+    if first.dim() == 1 and bool((first[:FIRST] > part * of[:FIRST].abs()).any()):
+        return False
+    return bool((error <= part * x.abs()).all())
 
 
 def fits(x: torch.Tensor, shape: torch.Size) -> bool:

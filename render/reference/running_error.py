@@ -259,9 +259,9 @@ def _direct(op: Movable, values: list[Any]) -> Errors | None:
         moved: torch.Tensor = op.errors[0]
         return {0: moved} if bool(moved.sum().isfinite()) and bool(values[0].sum().isfinite()) else None
     if op.name == "masked_fill" and not isinstance(op.args[2], torch.Tensor):
-        masked = op.args[1].expand(values[0].shape)
-        moved, kept = (x.masked_fill(masked, 0.0) for x in (op.errors[0], values[0]))
-        return {0: moved} if bool(moved.sum().isfinite()) and bool(kept.sum().isfinite()) else None
+        out = torch.empty(values[0].shape, dtype=F64)
+        given = [x.expand(out.shape).contiguous() for x in (op.errors[0], op.args[1], values[0])]
+        return {0: out} if passes.carry_masked(*map(passes.flat, (*given, out))) else None
     if op.name in _MOVES and not any(str(a.type) in ("number", "float", "Optional[number]") for a in schema.arguments):
         moved = op.run(lambda i, x: op.errors.get(i, torch.zeros_like(x)) if _is_float(x) else x)[0]
     elif (op.name == "mul" or op.name in noise.SUMS) and len(op.args) == 2 and not op.kwargs:
@@ -353,8 +353,7 @@ def _less_infinities(op: Movable, value: torch.Tensor, own: torch.Tensor, elemen
 
 def _step(op: Movable, places: list[int]) -> float:
     """`STEP` where every error is tiny beside its operand, so that the longer step still sees a straight line."""
-    tiny = all(bool((op.errors[i] <= TINY * op.leaves[i].abs()).all()) for i in places)
-    return STEP if tiny else 1.0
+    return STEP if all(passes.is_within(op.errors[i], op.leaves[i], TINY) for i in places) else 1.0
 
 
 def _movement(op: Movable, values: list[Any], floats: list[int], places: list[int]) -> Errors:
