@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from render.interpreter.memory import Envelope
-from render.network.batch_norms import Passed
 from render.network.capture import Key, Model
+from render.network.joined import SumPart
 from render.network.judge import LIMIT, Sight, WidthSample
 from render.network.layered import At, ConvolutionTwin, LayerTwin, LinearTwin
 from render.network.pairs import Pair
+from render.network.passed import Passed
 from render.network.records import LeafRecord
 from render.network.stepped import NormedPart, StepTwin
 from render.network.walks import MOVES, UNIT
@@ -80,8 +81,8 @@ def _at_once(sight: Sight, twin: LayerTwin, at: At, found: Any, device: Any) -> 
     """A part in which nothing is large or outside, in one pass over its elements; None of others."""
     sides = (sight.pair.target[sight.place], sight.pair.reference[sight.place])
     y, z = (flat(twin.cut(t, at)) for t in sides)
-    if isinstance(found, NormedPart):
-        return _normed(sight, found.passed(y, z, sight.units, device))
+    if isinstance(found, (NormedPart, SumPart)):
+        return _in_one_pass(sight, found.passed(y, z, sight.units, device))
     bounds = found.bounds(device)
     if bounds is None:
         return None
@@ -92,15 +93,16 @@ def _at_once(sight: Sight, twin: LayerTwin, at: At, found: Any, device: Any) -> 
         return None
     reference = seen.reference
     if reference > LIMIT and (own := found.of_other()) is not None:
-        wide = own.numpy().reshape(-1)
-        reference = etas(wide, z, wide, moved, wide, moved, sight.units, math.inf).reference
+        wide, shift = own.numpy().reshape(-1), found.other_moved()
+        shift = moved if shift is None else shift.numpy().reshape(-1)
+        reference = etas(wide, z, wide, moved, wide, shift, sight.units, math.inf).reference
         if reference > LIMIT:
             return None
     widths = sight.widths_of(*map(some, (y, exact, moved, lo, hi)))
     return PartRecord(seen.target, reference, seen.target_out, seen.unbounded, LeafRecord.kind, widths)
 
 
-def _normed(sight: Sight, seen: Passed | None) -> PartRecord | None:
+def _in_one_pass(sight: Sight, seen: Passed | None) -> PartRecord | None:
     if seen is None or seen.target > LIMIT or seen.reference_out or not seen.finite:
         return None
     reference = seen.reference if seen.reference <= LIMIT else seen.own
@@ -117,7 +119,8 @@ def _by_steps(part: Sight, found: Any, device: Any, every: bool) -> PartRecord |
     if part.record.eta_target > LIMIT or len(part.hollow()):
         return None
     if part.record.eta_reference > LIMIT and (own := found.of_other()) is not None:
-        part.of_own((own.numpy(), None, False))
+        shift = found.other_moved()
+        part.of_own((own.numpy(), None if shift is None else shift.numpy(), False))
         part.stability(own=True)
         if part.record.unstable:
             return None

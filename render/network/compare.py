@@ -24,6 +24,7 @@ from render.network.closer import Loss, look, operation_of
 from render.network.columns import in_columns, layer_twins, own_in_columns
 from render.network.declared import declared
 from render.network.divided import divided, ends, other_numbers
+from render.network.joined import JoinTwin
 from render.network.judge import LIMIT, Sight, decide
 from render.network.layered import LayerTwin
 from render.network.pairs import Pair, apart, doubtful, paired
@@ -293,7 +294,10 @@ def _walked(
     profile = Session(device=sides.devices["target"]).profile
     later = Spill()
     wanted: set[tuple[Key, int]] = set()
-    finished: set[tuple[Key, int]] = set()
+    finished: dict[tuple[Key, int], str] = {}
+    joins: dict[tuple[Key, int], JoinTwin] = {}
+    plain = not sides.boxes and sides.target.compiler is None and sides.reference.compiler is None
+    between = joins if plain else None
 
     def weigh(at: tuple[Key, int]) -> None:
         """Errors of both sides, as soon as the target's function is known."""
@@ -303,14 +307,23 @@ def _walked(
         sight.let_go()
         sight.put_away(later)
 
+    def closed(at: tuple[Key, int], twin: LayerTwin) -> bool:
+        """Whether all is known of it, a part at a time."""
+        if sides.boxes or not twin.possible() or not in_columns(sights[at], twin, profile, sides.every):
+            return False
+        finished[at] = twin.cause
+        wanted.update({at} if sights[at].record.eta_reference > LIMIT else ())
+        return True
+
     def of_reference(pair: Pair, place: int, found: Any) -> None:
         at = pair.key, place
+        if isinstance(found, JoinTwin) and pair.key not in once:
+            joins[at] = found  # whether the target's function is this one as well, its walk will tell
+            return
         if isinstance(found, LayerTwin):
-            if not sides.boxes and found.possible() and in_columns(sights[at], found, profile, sides.every):
-                finished.add(at)
-                wanted.update({at} if sights[at].record.eta_reference > LIMIT else ())
+            if closed(at, found):
                 return
-            found = (*(x.numpy() for x in found.exact(UNIT)), False)
+            found = found.whole(UNIT)
         sights[at].of_reference(found)
         if pair.key in once:
             weigh(at)
@@ -318,9 +331,17 @@ def _walked(
             sights[at].put_away(later)
 
     def of_target(pair: Pair, place: int, found: Any) -> None:
-        sights[pair.key, place].drawn = walk.drawn.get(pair.key) != exact.drawn.get(pair.key)
-        sights[pair.key, place].of_target(found)
-        weigh((pair.key, place))
+        at = pair.key, place
+        sights[at].drawn = walk.drawn.get(pair.key) != exact.drawn.get(pair.key)
+        twin = joins.pop(at, None)
+        if isinstance(found, JoinTwin):
+            if closed(at, found):
+                return
+            found = found.whole(UNIT)
+        if twin is not None:
+            sights[at].of_reference(twin.whole(UNIT))
+        sights[at].of_target(found)
+        weigh(at)
 
     def of_own(pair: Pair, place: int, found: Any) -> None:
         sight = sights[pair.key, place]
@@ -332,15 +353,17 @@ def _walked(
         if not sight.record.unstable and sight.exact is None:
             sight.own = sight.moved = None
 
-    exact = ExactWalk(sides.reference, "reference", pairs, of_reference, sights, linear=linear)
+    exact = ExactWalk(sides.reference, "reference", pairs, of_reference, sights, linear=linear, joins=between)
     exact.mode.tape = tape
     exact.run(sides.inputs, sides.seed)
     notes = list(exact.mode.notes)
     exact.mode.release()
     other = {at for at in sights if at[0] not in once}
-    walk = ExactWalk(sides.target, "target", pairs, of_target, other, errors=False)
+    walk = ExactWalk(sides.target, "target", pairs, of_target, other, errors=False, joins=between)
     walk.run(sides.inputs, sides.seed)
     walk.mode.release()
+    for at, twin in joins.items():
+        sights[at].of_reference(twin.whole(UNIT))
     if not tape and [x.dtype for x in exact.mode.drawn] != [x.dtype for x in walk.mode.drawn]:
         return walk.mode.drawn
     may = exact.may_declare or walk.may_declare  # both ran all code that might
@@ -356,10 +379,10 @@ def _walked(
             if sight.record.unstable:
                 sight.declare(precision()(sight.pair.key))
     open_ = {at: sight for at, sight in sights.items() if at not in finished or sight.record.unstable}
-    asked = {at for at, sight in open_.items() if sides.every or sides.boxes or not sight.settled()} - finished
+    asked = {at for at, sight in open_.items() if sides.every or sides.boxes or not sight.settled()} - finished.keys()
     causes = _bounded(sides, "target", pairs, sights, asked) if asked else {}
-    for key, _ in finished:
-        causes[key] = causes.get(key, frozenset()) | ({linear[key].cause} - {""})
+    for (key, _), cause in finished.items():
+        causes[key] = causes.get(key, frozenset()) | ({cause} - {""})
     beyond = {at for at, sight in open_.items() if sight.asks_reference()}
     if beyond:
         _bounded(sides, "reference", pairs, sights, beyond)

@@ -105,6 +105,10 @@ class LinearPart:
             return None
         return self.times(self.operands().apart, self.weights.given.float()).double().add_(self.value)
 
+    def other_moved(self) -> torch.Tensor | None:
+        """How far that moves; None: as far as E of the target's operand."""
+        return None
+
     def moved(self, unit: float) -> torch.Tensor:
         """How far it moves where operand, weights and bias move by `unit` of themselves; float32."""
         found = self.sums * (2 * unit)
@@ -198,6 +202,11 @@ class LayerTwin:
             self.put(value, at, part.value)
             self.put(moved, at, part.moved(unit))
         return value, moved
+
+    def whole(self, unit: float) -> tuple[np.ndarray, np.ndarray, bool]:
+        """The target's, as walks say it."""
+        value, moved = self.exact(unit)
+        return value.numpy(), moved.numpy(), False
 
 
 @dataclass

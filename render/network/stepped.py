@@ -27,9 +27,10 @@ from render.interpreter.hosted.pooling import Windows
 from render.interpreter.hosted.table import RULES
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.shadow import hull_of
-from render.network.batch_norms import ChannelSides, Passed
+from render.network.batch_norms import ChannelSides
 from render.network.layered import At, LayerTwin, settled
 from render.network.pairs import Pair
+from render.network.passed import Passed
 from render.network.twins import is_torchs
 from render.reference.figures import stride
 from render.reference.local_error import CANCELLING, Unit, base_name
@@ -171,6 +172,10 @@ class StepPart:
         """E of the reference's operand."""
         found: torch.Tensor = self._wide(self.other).run()[0]
         return found
+
+    def other_moved(self) -> torch.Tensor | None:
+        """As far as E of the target's operand."""
+        return None
 
     def bounds(self, device: Any) -> Bounds | None:
         """What the target may make of the hull of both operands, by the rule of host operations; None without one."""

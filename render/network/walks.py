@@ -32,6 +32,7 @@ from render.interpreter.memory import Envelope
 from render.interpreter.memory.shadow import hull_of
 from render.interpreter.session import Session
 from render.network.capture import PLAIN, Key, Model, Tensors, copied, hooked, leaves, own, unchanged
+from render.network.joined import AnchoredMode, JoinTwin
 from render.network.layered import LayerTwin, settled
 from render.network.pairs import Pair
 from render.network.spill import FREE
@@ -210,15 +211,18 @@ class ExactWalk(RegionWalk):
     """
 
     def __init__(
-        self, *args: Any, errors: bool = True, own: bool = False, linear: Mapping[Key, LayerTwin] | None = None
-    ) -> None:
+        self, *args: Any, errors: bool = True, own: bool = False, linear: Mapping[Key, LayerTwin] | None = None,
+        joins: Mapping[tuple[Key, int], JoinTwin] | None = None,
+    ) -> None:  # fmt: skip
+        """`joins`: those of the reference that the target may have, too; None where nobody asks for any."""
         super().__init__(*args)
-        self.linear = linear or {}
+        self.linear, self.joins = linear or {}, joins
+        self._by_key = {p.key: p for p in self.pairs.values()}
         self.errors = errors
         self.own = own
         from_elsewhere = self.model.compiler is not None or (self.side == "reference" and not own)
         self.held = _memory_of(self.model.module) if from_elsewhere else frozenset()
-        self.mode = ShadowMode(MOVES if errors else None)
+        self.mode: ShadowMode = (ShadowMode if joins is None else AnchoredMode)(MOVES if errors else None)
         self.switched = False
         self._begun: torch.Tensor | None = None
         self.drawn: dict[Key, tuple[torch.dtype, ...]] = {}
@@ -247,10 +251,12 @@ class ExactWalk(RegionWalk):
     def found(self, pair: Pair, place: int, tensor: torch.Tensor) -> Any:
         """(value, movement, whether that is an estimate); what could not be followed moves as its largest element.
 
-        Of a layer that both sides have, the `LayerTwin` that makes them.
+        Of a layer that both sides have, or of one operation between borders, the `LayerTwin` that makes them.
         """
         if pair.key in self.linear:
             return self.linear[pair.key]
+        if (joined := self._joined(pair, place, tensor)) is not None:
+            return joined
         value = self.mode.value(tensor).to(torch.float64).numpy().copy()
         estimated, self.mode.estimated = self.mode.estimated, False
         if not self.errors:
@@ -258,6 +264,16 @@ class ExactWalk(RegionWalk):
         moved, lost = settled(value, self.mode.error(tensor).numpy(), UNIT)
         with np.errstate(over="ignore"):
             return value, moved.astype(np.float32), estimated or lost  # a scale, not a bound
+
+    def _joined(self, pair: Pair, place: int, tensor: torch.Tensor) -> JoinTwin | None:
+        """The region as one operation between borders; the target's where it is the reference's."""
+        step = self.mode.made_by(tensor) if isinstance(self.mode, AnchoredMode) else None
+        if step is None or self.joins is None:
+            return None
+        if self.side == "reference":
+            return JoinTwin.of(step, (pair, place), self._by_key, MOVES)
+        known = self.joins.get((pair.key, place))
+        return known if known is not None and known.step == step else None
 
     def _start(self, pair: Pair, place: int) -> torch.Tensor:
         """What the next region starts from."""
@@ -279,7 +295,10 @@ class ExactWalk(RegionWalk):
         if given is not native and not begun and not pair.equal[place] and self._is_own(tensor):
             tensor.copy_(given)  # what is chosen by numbers (experts, maxima, masks) is chosen by these
         self._begun = None
-        self.mode.shadows.lend(tensor, given)
+        if isinstance(self.mode, AnchoredMode):
+            self.mode.anchor(tensor, given, (pair.key, place))
+        else:
+            self.mode.shadows.lend(tensor, given)
 
     def _is_own(self, tensor: torch.Tensor) -> bool:
         """Whether the run itself made all of this tensor's memory: no parameter, table or part of another tensor."""

@@ -274,12 +274,7 @@ class ShadowMode(TorchDispatchMode):
             if known.issuperset(x.untyped_storage()._cdata for x in leaves_of(out) if is_float(x)):
                 return out
         like = not mutable and noise.base_name(func) in LIKE  # a shape is no number: no shadow of all of it is made
-        twins = mapped(_of_shape if like else self._twin(mutable), (args, kwargs))
-        known_errors = (self.shadows.error_of(x) if is_float(x) else None for x in inputs)
-        errors = [] if self.unit is None or like else list(known_errors)
-        errors = [e.clone() if mutable and e is not None else e for e in errors]
-        for x in (x for x in inputs if mutable and is_float(x)):
-            self.shadows.keep(x)
+        twins, errors = self._beside((args, kwargs), inputs, mutable, like)
         out = func(*args, **kwargs)
         self.narrow = self.narrow or any(x.dtype.itemsize < 4 for x in leaves_of(out) if is_float(x))
         if mutable:
@@ -295,6 +290,19 @@ class ShadowMode(TorchDispatchMode):
         elif changed:
             self._follow(func, twins, errors, out, changed, kwargs.get("dtype"))
         return out
+
+    def _beside(self, nested: Any, inputs: list[Any], mutable: bool, like: bool = False) -> tuple[Any, list[Any]]:
+        """What the shadows of an operation are computed of, and the errors of its tensors.
+
+        `like`: its shape alone counts.
+        """
+        twins = mapped(_of_shape if like else self._twin(mutable), nested)
+        known_errors = (self.shadows.error_of(x) if is_float(x) else None for x in inputs)
+        errors = [] if self.unit is None or like else list(known_errors)
+        errors = [e.clone() if mutable and e is not None else e for e in errors]
+        for x in (x for x in inputs if mutable and is_float(x)):
+            self.shadows.keep(x)
+        return twins, errors
 
     def _twin(self, mutable: bool) -> Callable[[Any], Any]:
         """Shadows for tensors, float64 for dtypes; copies if the operation is going to write."""
