@@ -373,7 +373,7 @@ def _walked(
     if wanted:
         near = all(sights[at].near() for at in wanted)
         own = ExactWalk(sides.reference, "reference", pairs, of_own, wanted, own=True, errors=not near, linear=linear)
-        own.run(sides.inputs, sides.seed)
+        own.ending().run(sides.inputs, sides.seed)
         own.mode.release()
         for sight in (sights[at] for at in wanted):
             if sight.record.unstable:
@@ -416,6 +416,8 @@ def _bounded(
 
     boxes = {(Key("", 0, "in"), i): ends for i, ends in sides.boxes.items()}
     walk = BoundedWalk(model, side, pairs, see, wanted, device=sides.devices[side], boxes=boxes)
+    if sides.every and not boxes:  # else what rounds in regions that nobody asks for is told as well
+        walk.ending()
     walk.run(sides.inputs, sides.seed)
     walk.forget()
     return {p.key: walk.causes.get(p.key if side == "target" else p.other, frozenset()) for p in pairs.values()}

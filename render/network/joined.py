@@ -7,19 +7,18 @@ beside it is put off until the next operation, and never computed where the bord
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache, cached_property
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
-from interval_ops.arithmetic.hull import rounding_gate
-from interval_ops.formats.model import FP32
 from render.interpreter.hosted.call import Bounds, Call, quiet
-from render.interpreter.hosted.cuts import cut_of
+from render.interpreter.hosted.cuts import cause_of, plain_step
+from render.interpreter.hosted.sum_boxes import sum_gate
 from render.interpreter.hosted.table import RULES
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.shadow import hull_of
@@ -28,48 +27,46 @@ from render.network.capture import Key, Tensors
 from render.network.layered import At, LayerTwin, settled
 from render.network.pairs import Pair
 from render.network.passed import Passed
-from render.ops.aten import ATEN, base_name
-from render.ops.nested import leaves_of
 from render.reference.figures import stride
-from render.reference.local_error import Unit
+from render.reference.local_error import Unit, base_name
 from render.reference.running_error import Movable
-from render.reference.shadow import ShadowMode, default_dtype
+from render.reference.shadow import ShadowMode, default_dtype, leaves_of
 
 PART = 1 << 17
 """Elements of a part: two operands of so many, and what is made of them, stay in a cache."""
-_PAIRS = frozenset(["add", "sub", "mul", "div", "maximum", "minimum"])
+
+
+class Seat(NamedTuple):
+    """Where an operand stands: a border, which of its tensors, and what of that tensor's memory it is."""
+
+    key: Key
+    place: int
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+
+    def of(self, pair: Pair, side: str) -> torch.Tensor:
+        """What a side has there, flat."""
+        whole = pair.at(side)[self.place].detach()
+        return torch.as_strided(whole, self.size, self.stride, whole.storage_offset() + self.offset).reshape(-1)
 
 
 class JoinStep(NamedTuple):
-    """An operation on elements, and where its operands stand: (border, place)."""
+    """An operation on elements, or None where its operand is all that there is, and where its operands stand."""
 
     func: Any
-    places: tuple[tuple[Key, int], ...]
-
-
-@cache
-def plain_step(func: Any, count: int) -> Any:
-    """The operation on elements of `count` tensors that `func` is, where it is one, in place or not; else None."""
-    if type(func) is not torch._ops.OpOverload:
-        return None
-    name = base_name(func._schema.name)
-    if func._schema.is_mutable:
-        func = getattr(getattr(torch.ops.aten, name, None), func._overloadname, None)
-    known = name in RULES and name in ATEN and func is not None and not func._schema.is_mutable
-    if not known or len(func._schema.returns) != 1 or (count == 1 and cut_of(func, (None,), {}, 1) is None):
-        return None
-    return func if count == 1 or (count == 2 and name in _PAIRS) else None
+    seats: tuple[Seat, ...]
 
 
 class _Anchor(NamedTuple):
-    """A tensor that holds what both sides start from."""
+    """The memory of a tensor that holds what both sides start from, and nothing else."""
 
-    tensor: weakref.ref[torch.Tensor]
+    storage: StorageWeakRef
     version: int
     place: tuple[Key, int]
 
-    def holds(self, x: torch.Tensor) -> bool:
-        return self.tensor() is x and x._version == self.version
+    def seat(self, x: torch.Tensor) -> Seat:
+        return Seat(*self.place, tuple(x.size()), tuple(x.stride()), int(x.storage_offset()))
 
 
 @dataclass
@@ -96,12 +93,19 @@ class AnchoredMode(ShadowMode):
             self._waiting = None
         self.settle()
         self.shadows.lend(x, given)
-        if not x.is_inference():
-            self._anchors[x.untyped_storage()._cdata] = _Anchor(weakref.ref(x), x._version, place)
+        self._forget(x)
+        storage = x.untyped_storage()
+        whole = x.is_contiguous() and x.nbytes == storage.nbytes() and x.shape == given.shape
+        if whole and not x.is_inference():
+            self._anchors[storage._cdata] = _Anchor(StorageWeakRef(storage), x._version, place)
 
     def made_by(self, x: torch.Tensor) -> JoinStep | None:
-        """The step that x is the result of, if it is the last one and its operands are those at borders."""
-        return self._waiting.step if self._waiting is not None and self._waiting.out is x else None
+        """The step that x is the result of, if it is the last one and its operands are those at borders; of what
+        stands at one, it is none."""
+        if self._waiting is not None and self._waiting.out is x:
+            return self._waiting.step
+        seat = self._seat(x)
+        return None if seat is None else JoinStep(None, (seat,))
 
     def settle(self, *_: Any) -> None:
         """What was put off."""
@@ -125,13 +129,19 @@ class AnchoredMode(ShadowMode):
         return out
 
     def _step(self, func: Any, args: Any) -> JoinStep | None:
-        if not 0 < len(args) < 3 or not all(type(x) is torch.Tensor and x.dtype == torch.float32 for x in args):
+        if not 0 < len(args) < 3 or not all(type(x) is torch.Tensor for x in args):
             return None
         plain = plain_step(func, len(args))
-        found = [] if plain is None else [self._anchors.get(x.untyped_storage()._cdata) for x in args]
-        places = tuple(a.place for a, x in zip(found, args, strict=False) if a is not None and a.holds(x))
-        alike = len(places) == len(args) and all(x.shape == args[0].shape for x in args)
-        return JoinStep(plain, places) if alike else None
+        seats = () if plain is None else tuple(seat for x in args if (seat := self._seat(x)) is not None)
+        alike = len(seats) == len(args) and all(seat.size == seats[0].size for seat in seats)
+        return JoinStep(plain, seats) if alike else None
+
+    def _seat(self, x: torch.Tensor) -> Seat | None:
+        """Nothing but views was made of what stands there; `.data` has a count of its own, and is forgotten."""
+        if x.dtype != torch.float32 or x.layout != torch.strided or x.is_inference() or x.is_neg():
+            return None
+        anchor = self._anchors.get(x.untyped_storage()._cdata)
+        return anchor.seat(x) if anchor is not None and x._version == anchor.version else None
 
     def _forget(self, *written: Any) -> None:
         for x in leaves_of(written):
@@ -203,8 +213,27 @@ class JoinPart:
             lo, hi = hull_of(x.numpy(), other.numpy(), other.numpy())
             known[id(x)] = Envelope(lo, hi, np.ones(1, np.bool_), True, frozenset())
         with quiet():
-            found: Any = RULES[base_name(self.func._schema.name)](Call(self.func, tuple(self.own), {}, known, device))
+            found: Any = RULES[base_name(self.func)](Call(self.func, tuple(self.own), {}, known, device))
         return found if isinstance(found, Bounds) else None
+
+
+@dataclass
+class SeenPart(JoinPart):
+    """Of what stands at a border, as it is."""
+
+    def _wide(self, operands: Tensors, error: float = 0.0) -> Movable:
+        raise NotImplementedError
+
+    def _of(self, operands: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
+        value = operands[0].double()
+        return value, value.abs().mul_(self.unit.inputs)
+
+    def of_other(self) -> torch.Tensor:
+        return self.other[0].double()
+
+    def bounds(self, device: Any) -> Bounds:
+        x, other = self.own[0], self.other[0]
+        return Bounds(*(end(x, other).double().numpy() for end in (torch.minimum, torch.maximum)))
 
 
 @dataclass
@@ -213,11 +242,10 @@ class SumPart(JoinPart):
 
     def passed(self, y: np.ndarray, z: np.ndarray, units: tuple[float, float, float], device: Any) -> Passed:
         """All that is asked of them, in one pass. `y` and `z`: both results."""
-        profile = Call(self.func, tuple(self.own), {}, {}, device).profile
-        gate = rounding_gate(FP32, profile.muted("arith"))
+        gate = sum_gate(Call(self.func, tuple(self.own), {}, {}, device))
         rates = (self.unit.inputs, *self.unit.rounding(torch.float32))
         own, other = ((x.numpy(), w.numpy()) for x, w in (self.own, self.other))
-        sign = _SIGNS[base_name(self.func._schema.name)]
+        sign = _SIGNS[base_name(self.func)]
         return sums.passed(own, other, (y, z), sign, rates, units, gate, stride(y.size))
 
 
@@ -229,44 +257,57 @@ class JoinTwin(LayerTwin):
     """One operation between borders; `entry` is that of its first operand."""
 
     step: JoinStep
-    operands: tuple[tuple[Pair, int], ...]
+    operands: tuple[Pair, ...]
     unit: Unit
+    _flat: dict[int, tuple[torch.Tensor, torch.Tensor]] = field(default_factory=dict, repr=False)
+    """Results that lie in another order, and their elements in that of their axes."""
 
     @classmethod
     def of(cls, step: JoinStep, out: tuple[Pair, int], pairs: Mapping[Key, Pair], unit: Unit) -> JoinTwin | None:
         """None where its tensors are not plain ones in float32."""
-        operands = tuple((pairs[key], place) for key, place in step.places)
-        tensors = [pair.at(side)[place] for pair, place in (*operands, out) for side in ("target", "reference")]
-        plain = all(t.dtype == torch.float32 and t.is_contiguous() and t.shape == tensors[0].shape for t in tensors)
-        return cls(None, operands[0][0], step, operands, unit) if plain and tensors[0].numel() else None
+        (made, at), operands = out, tuple(pairs[seat.key] for seat in step.seats)
+        places = [(made, at), *((pair, seat.place) for pair, seat in zip(operands, step.seats, strict=True))]
+        tensors = [pair.at(side)[place] for pair, place in places for side in ("target", "reference")]
+        plain = all(t.dtype == torch.float32 and not t.is_neg() for t in tensors)
+        plain = plain and all(t.is_contiguous() for t in tensors[2:])
+        fits = plain and tensors[0].numel() > 0 and tuple(tensors[0].shape) == step.seats[0].size
+        return cls(None, operands[0], step, operands, unit) if fits else None
+
+    @property
+    def name(self) -> str:
+        return "" if self.step.func is None else base_name(self.step.func)
 
     @property
     def cause(self) -> str:
-        return ATEN[base_name(self.step.func._schema.name)].cause
+        return cause_of(self.name) if self.name else ""
 
     def possible(self) -> bool:
         return True
 
     def let_go(self) -> None:
-        """Nothing is held."""
+        self._flat.clear()
 
     def shape(self) -> tuple[int, ...]:
-        pair, place = self.operands[0]
-        return tuple(pair.target[place].shape)
+        return self.step.seats[0].size
 
     def parts(self, side: str) -> Iterator[tuple[At, JoinPart]]:
-        sides = [[pair.at(s)[place].detach().view(-1) for pair, place in self.operands] for s in (side, "reference")]
-        summed = len(self.operands) == 2 and base_name(self.step.func._schema.name) in _SIGNS
-        kind = SumPart if summed else JoinPart
+        held = list(zip(self.step.seats, self.operands, strict=True))
+        sides = [[seat.of(pair, s) for seat, pair in held] for s in (side, "reference")]
+        summed = len(held) == 2 and self.name in _SIGNS
+        kind = SumPart if summed else JoinPart if self.name else SeenPart
         for start in range(0, sides[0][0].numel(), PART):
             at = slice(start, start + PART)
             own, other = ([t[at] for t in tensors] for tensors in sides)
             yield (at,), kind(self.step.func, own, other, self.unit)
-        for pair, _ in self.operands:
+        for pair in self.operands:
             pair.rest()
 
     def cut(self, whole: torch.Tensor, at: At) -> torch.Tensor:
-        return whole.view(-1)[at[0]]
+        if whole.is_contiguous():
+            return whole.view(-1)[at[0]]
+        if id(whole) not in self._flat:
+            self._flat[id(whole)] = whole, whole.reshape(-1)
+        return self._flat[id(whole)][1][at[0]]
 
     def put(self, whole: torch.Tensor, at: At, part: torch.Tensor) -> None:
         whole.view(-1)[at[0]] = part

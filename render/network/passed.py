@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from interval_ops.compiled import inlined
-from render.reference.figures import Array, compiled
+from render.reference.figures import Array, compiled, inlined
 
 SOME = 512
 """Elements whose E, movements and bounds stay in the first cache."""

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from interval_ops.arithmetic.kernels import add_intervals
-from interval_ops.formats.rounding import Gate
+from render.interpreter.hosted.sum_boxes import around_sums
 from render.network.passed import SOME, Passed, figured, sampled
 from render.reference.figures import Array, compiled
 
@@ -18,7 +17,7 @@ Operands = tuple[Array, Array]
 
 
 def passed(own: Operands, other: Operands, results: Operands, sign: float, rates: tuple[float, float, float],
-           units: tuple[float, float, float], gate: Gate, step: int) -> Passed:  # fmt: skip
+           units: tuple[float, float, float], gate: Any, step: int) -> Passed:  # fmt: skip
     """x + sign y of both sides in float32. `rates`: movement of an operand, roundoff and floor of E; `gate`: of the
     target's rounding; a sample holds every `step`th element."""
     size = results[0].size
@@ -47,7 +46,7 @@ def _passed(own: Any, other: Any, results: Any, sign: float, rates: Any, units: 
             held[2, i], held[3, i] = np.float32(moved), np.float32(shift)
             sides[0, i], sides[1, i] = min(a, c), max(a, c)
             sides[2 + swapped, i], sides[3 - swapped, i] = min(b, d), max(b, d)
-        add_intervals(sides[0, :n], sides[1, :n], sides[2, :n], sides[3, :n], ends[0, :n], ends[1, :n], sign, gate)
+        around_sums(sides[0, :n], sides[1, :n], sides[2, :n], sides[3, :n], ends[0, :n], ends[1, :n], sign, gate)
         found = figured(one, two, held, ends, units, most)
         beyond, outside = beyond + found[0], outside + found[1]
         unbounded, wrong = unbounded + found[2], wrong + found[3]

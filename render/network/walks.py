@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -47,6 +47,10 @@ Ends = tuple[np.ndarray, np.ndarray]
 See = Callable[[Pair, int, Any], None]
 
 
+class _AllSeenError(BaseException):
+    """Nothing that runs from here on is asked for; no handler of the model's own is meant."""
+
+
 class RegionWalk:
     """`side` says whose code runs: "target" or "reference". `see(pair, place, found)` gets what is made at a border."""
 
@@ -54,13 +58,21 @@ class RegionWalk:
     """Nothing may be left out: what the inputs leave open goes from end to end."""
 
     def __init__(
-        self, model: Model, side: str, pairs: Mapping[Key, Pair], see: See, wanted: Container[tuple[Key, int]]
+        self, model: Model, side: str, pairs: Mapping[Key, Pair], see: See, wanted: Collection[tuple[Key, int]]
     ) -> None:
         """`wanted`: (border, place) of what `see` is to get; other regions need not be followed."""
         self.model, self.side, self.see, self.wanted = model, side, see, wanted
+        self.left: set[tuple[Key, int]] | None = None
+        """What `see` has not had yet of all that it is to get, where nothing is to run behind that."""
         self.pairs = {p.key if side == "target" else p.other: p for p in pairs.values()}
         self.calls: Counter[str] = Counter()
         self.stack: list[Key] = []
+
+    def ending(self) -> Self:
+        """Nothing runs behind the last border that is asked for."""
+        keys = {p.key for p in self.pairs.values()}
+        self.left = {at for at in self.wanted if at[0] in keys}
+        return self
 
     def run(self, inputs: Sequence[Any], seed: int = 0) -> None:
         """Once: what it held of both sides goes with it, for whoever sees what it finds holds the walk as well."""
@@ -80,7 +92,8 @@ class RegionWalk:
             torch.manual_seed(seed)
             given = copied(tuple(inputs))
             stack.enter_context(self.scope())
-            self.model.module(*given)
+            with suppress(_AllSeenError):
+                self.model.module(*given)
             with Unseen():
                 for key, pair in self.pairs.items():
                     if key.way == "state":
@@ -124,11 +137,15 @@ class RegionWalk:
         pair = self.pairs.get(key)
         if pair is not None and len(pair.target) == len(tensors):
             self._border(pair, tensors)
+            if self.left is not None and not self.left:
+                raise _AllSeenError
 
     def _border(self, pair: Pair, tensors: Tensors) -> None:
         for i, tensor in enumerate(tensors):
             if (pair.key, i) in self.wanted:
                 self.see(pair, i, self.found(pair, i, tensor))
+                if self.left is not None:
+                    self.left.discard((pair.key, i))
             if pair.key.way != "state":
                 self.anchor(pair, i, tensor)
         pair.rest()

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from interval_ops.compiled import compiled as compiled
-from interval_ops.compiled import inlined
+from interval_ops.compiled import inlined as inlined
 
 Array = np.ndarray[Any, Any]
 SAMPLE = 4096

@@ -292,13 +292,10 @@ class ShadowMode(TorchDispatchMode):
         return out
 
     def _beside(self, nested: Any, inputs: list[Any], mutable: bool, like: bool = False) -> tuple[Any, list[Any]]:
-        """What the shadows of an operation are computed of, and the errors of its tensors.
-
-        `like`: its shape alone counts.
-        """
+        """What an operation is computed of in float64, and errors of its tensors; `like`: its shape alone counts."""
         twins = mapped(_of_shape if like else self._twin(mutable), nested)
-        known_errors = (self.shadows.error_of(x) if is_float(x) else None for x in inputs)
-        errors = [] if self.unit is None or like else list(known_errors)
+        known = () if self.unit is None or like else inputs
+        errors = [self.shadows.error_of(x) if is_float(x) else None for x in known]
         errors = [e.clone() if mutable and e is not None else e for e in errors]
         for x in (x for x in inputs if mutable and is_float(x)):
             self.shadows.keep(x)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -38,6 +39,8 @@ def cut_of(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], rank: in
     op = ATEN.get(name)
     if op is None or name not in RULES or kwargs.get("dtype") is not None:
         return None
+    if rank == 4 and name == "mean" and sorted(args[1] or ()) == [-2, -1] and args[2:] == (True,):
+        return Cut(lambda t: t.view(-1, *t.shape[2:]), op.cause)
     if op.row is not None and op.row.layout is trailing:
         shape = tuple(args[1])
         return Cut(lambda t: t.view(-1, *shape), op.cause)
@@ -51,4 +54,27 @@ def cut_of(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], rank: in
     return Cut(lambda t: t.view(-1), op.cause, selects=name in SELECTING) if known and not beside else None
 
 
-__all__ = ["Cut", "cut_of"]
+_JOINING = frozenset(["add", "sub", "mul", "div", "maximum", "minimum"])
+
+
+@cache
+def plain_step(func: Any, count: int) -> Any:
+    """The operation on elements of `count` tensors, and of nothing else, that `func` is, in place or not; None of
+    others."""
+    if type(func) is not torch._ops.OpOverload:
+        return None
+    name = base_name(func._schema.name)
+    if func._schema.is_mutable:
+        func = getattr(getattr(torch.ops.aten, name, None), func._overloadname, None)
+    known = name in RULES and name in ATEN and func is not None and not func._schema.is_mutable
+    if not known or len(func._schema.returns) != 1 or (count == 1 and cut_of(func, (None,), {}, 1) is None):
+        return None
+    return func if count == 1 or (count == 2 and name in _JOINING) else None
+
+
+def cause_of(name: str) -> str:
+    """What bounds of an operation are wide of; empty where it rounds nothing."""
+    return ATEN[name].cause
+
+
+__all__ = ["Cut", "cause_of", "cut_of", "plain_step"]

@@ -10,7 +10,7 @@ from torch import nn
 import render
 from interval_ops.profiles.profile import load_profile
 from render.network.capture import Key
-from render.network.joined import AnchoredMode, JoinPart, JoinStep, JoinTwin, SumPart
+from render.network.joined import AnchoredMode, JoinPart, JoinStep, JoinTwin, Seat, SumPart
 from render.network.pairs import Pair
 from render.network.walks import MOVES, UNIT
 from render.reference.figures import etas, outside
@@ -24,6 +24,8 @@ JOINS = {
     "in place": lambda a, b: a.add_(b),
     "product": lambda a, b: a * b,
     "function": lambda a, b: torch.tanh(b),
+    "views": lambda a, b: a.view(24, 7).T + b.view(7, 24),
+    "moved": lambda a, b: b.view(24, 7).T,
 }
 
 
@@ -175,27 +177,55 @@ def steps_of(program) -> JoinStep | None:
         return mode.made_by(program(a, b))
 
 
+def seat(place: int, size: int = 9, stride: int = 1, offset: int = 0) -> Seat:
+    return Seat(Key(str(place), 0, "out"), 0, (size,), (stride,), offset)
+
+
 def test_only_what_stands_at_borders_is_joined():
-    at = [(Key(str(i), 0, "out"), 0) for i in range(2)]
-    assert steps_of(lambda a, b: b + a) == (torch.ops.aten.add.Tensor, (at[1], at[0]))
-    assert steps_of(lambda a, b: a.sub_(b)) == (torch.ops.aten.sub.Tensor, (at[0], at[1]))
+    add, sub = torch.ops.aten.add.Tensor, torch.ops.aten.sub.Tensor
+    assert steps_of(lambda a, b: b + a) == (add, (seat(1), seat(0)))
+    assert steps_of(lambda a, b: a.sub_(b)) == (sub, (seat(0), seat(1)))
+    assert steps_of(lambda a, b: a[::2] + b[4:]) == (add, (seat(0, 5, 2), seat(1, 5, 1, 4)))
+    assert steps_of(lambda a, b: b.view(3, 3)[1]) == (None, (seat(1, 3, 1, 3),))
     for other in (
         lambda a, b: behind(a, b)[0], lambda a, b: a + 2 * b, lambda a, b: (a + b)[None], lambda a, b: a + b[:1],
         lambda a, b: torch.add(a, b, alpha=2), lambda a, b: a + torch.ones(9), lambda a, b: a.cumsum(0),
-        lambda a, b: a.mul_(2) + b, lambda a, b: (a + b, a * b)[0], lambda a, b: a > b,
+        lambda a, b: a.mul_(2) + b, lambda a, b: (a + b, a * b)[0], lambda a, b: a > b, lambda a, b: a.mul_(2)[1:],
+        lambda a, b: behind(a, b) and a[1:], lambda a, b: a.clone(), lambda a, b: a.double(),
     ):  # fmt: skip
         assert steps_of(other) is None
 
 
 def test_joins_of_other_types_and_shapes_go_by_the_walks():
-    step = JoinStep(torch.ops.aten.add.Tensor, ((Key("0", 0, "out"), 0), (Key("1", 0, "out"), 0)))
-
     def of(*shapes: tuple[int, ...], dtype: torch.dtype = torch.float32) -> JoinTwin | None:
+        seats = (Seat(Key(str(i), 0, "out"), 0, s, (3, 1)[-len(s) :], 0) for i, s in enumerate(shapes[:2]))
+        step = JoinStep(torch.ops.aten.add.Tensor, tuple(seats))
         keys = [Key(str(i), 0, "out") for i in range(3)]
         made = {k: Pair(k, k, "", *([torch.ones(s, dtype=dtype)] for _ in range(2)))
                 for k, s in zip(keys, shapes, strict=True)}  # fmt: skip
         return JoinTwin.of(step, (made[keys[2]], 0), made, MOVES)
 
     assert of((2, 3), (2, 3), (2, 3)) is not None
-    assert of((2, 3), (3,), (2, 3)) is None and of((0, 3), (0, 3), (0, 3)) is None
+    assert of((2, 3), (2, 3), (3, 2)) is None and of((0, 3), (0, 3), (0, 3)) is None
     assert of((2, 3), (2, 3), (2, 3), dtype=torch.float64) is None
+
+
+def test_walks_end_with_what_is_asked_for():
+    """The last walk runs no further than the last border that is open, and leaves the models as they were."""
+    calls = []
+
+    class Behind(Joined):
+        def forward(self, x):
+            found = super().forward(x)
+            calls.append(self)
+            return found
+
+    target, reference = (Behind("sum", flipped).eval() for flipped in (True, False))
+    target.load_state_dict(reference.state_dict())
+    x = torch.randn(7, 24)
+    verdict = render.compare_models(target, reference, x)
+    assert verdict.label == "Type-I" and [calls.count(side) for side in (target, reference)] == [2, 2]
+    assert torch.equal(target(x), Joined.forward(target, x))
+    calls.clear()
+    render.compare_models(target, reference, x, bounds="asked")
+    assert calls.count(target) > 1

@@ -38,6 +38,7 @@ LEAVES = {
     "bare layer norm": lambda: nn.LayerNorm(7, elementwise_affine=False), "relu": nn.ReLU, "gelu": nn.GELU,
     "its other form": lambda: nn.GELU("tanh"), "silu in place": lambda: nn.SiLU(inplace=True), "tanh": nn.Tanh,
     "sloped": lambda: nn.LeakyReLU(0.2), "windows": lambda: nn.MaxPool2d(3, 2, 1),
+    "means": lambda: nn.AdaptiveAvgPool2d(1),
 }  # fmt: skip
 
 
