@@ -218,6 +218,18 @@ def tests_of(path: str, *, independent: bool) -> list[str]:
     return [str(p.relative_to(ROOT)) for p in dict.fromkeys(order) if not (independent and p.name == KEPT)]
 
 
+class _Told:
+    """A plugin of pytest that writes the whole name of a test that fails, whatever stands in it."""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            print(f"\nfailed: {report.nodeid}")
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            print(f"\nfailed: {report.nodeid}")
+
+
 def _run_tests(folder: Path, tests: list[str], seconds: float) -> NoReturn:
     """Never returns: the tests in a copy of the tree, as a process of their own would run them."""
     code = 3
@@ -232,7 +244,8 @@ def _run_tests(folder: Path, tests: list[str], seconds: float) -> NoReturn:
             str(folder),
             *(p for p in sys.path if Path(p or ".").resolve() not in (ROOT, Path(__file__).parent)),
         ]
-        code = int(pytest.main(["-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "--tb=no", *tests]))
+        options = ["-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "--tb=no"]
+        code = int(pytest.main([*options, *tests], plugins=[_Told()]))
         sys.stdout.flush()
     finally:
         os._exit(code)
@@ -265,7 +278,7 @@ class Bench:
         spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         said = Path(out).read_text(errors="replace")
         os.unlink(out)
-        failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", said, re.MULTILINE)
+        failed = re.search(r"^failed: (.+)$", said, re.MULTILINE)
         return os.waitstatus_to_exitcode(status), failed[1] if failed else "", spent
 
     def groups(self, mutant: Mutant) -> Iterator[list[str]]:
