@@ -153,7 +153,7 @@ class HostBounds(TorchDispatchMode):
             return False
         for x in (*args, *kwargs.values()):
             for t in x if isinstance(x, (list, tuple)) else (x,):
-                if not isinstance(t, torch.Tensor) or not is_plain(t):
+                if not is_plain(t):
                     continue
                 if waiting and (self.deferred.made(t) or (op.written and self.deferred.reads(t))):
                     return True

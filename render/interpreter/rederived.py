@@ -53,7 +53,7 @@ def _wide(known: Known, ends: Mapping[float, Ends], x: Any) -> Any:
         return torch.float64
     if isinstance(x, float):
         return float(x) if x not in ends else ends[x].lo / 2 + ends[x].hi / 2
-    if not (isinstance(x, torch.Tensor) and is_plain(x) and x.is_floating_point()):
+    if not (is_plain(x) and x.is_floating_point()):
         return x
     lo, hi = known_pair(x, known)
     return torch.tensor(lo.astype(np.float64) / 2 + hi / 2)

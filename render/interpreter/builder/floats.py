@@ -164,8 +164,6 @@ class Floats(Arithmetic):
         older = profile.older_cast(src.name, dst.name) if mode == "rtne" else None
         if older is not None:
             overflow = older.overflow
-        if overflow == "either":
-            overflow = "saturate" if dst.bits == 8 else "inf"
         widening = dst.p >= src.p and dst.emin <= src.emin and dst.max >= src.max
         if widening:
             v = x.v.astype(carrier(ty), copy=False)

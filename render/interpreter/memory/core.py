@@ -451,11 +451,12 @@ class Memory:
         return shadow.born < self._epoch
 
     def prepare_tags(self, storage: Storage, size: int) -> bool:
-        """Tags for a write of `size`-byte elements; True if undo is covered by a snapshot (mixed element sizes)."""
+        """Tags for a write of `size`-byte elements; True if undo is covered by a snapshot (of another size than the
+        finest before)."""
         if storage.tags is None:
             storage.grain = storage.grain or size
             storage.tags = np.zeros(-(-storage.nbytes // storage.grain), np.int64)
-        if size == storage.grain and not storage.mixed:
+        if size == storage.grain:
             return False
         storage.mixed = True
         if self._snapped.get(id(storage), 0) < self._epoch:

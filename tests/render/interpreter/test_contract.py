@@ -14,6 +14,7 @@ from triton import knobs
 
 from render.interpreter.contract import option_names
 from render.interpreter.session import Session
+from render.interpreter.statements import value_of
 
 NAMES = [
     "k", "kernel", "fn", "jit_fn", "args", "kwargs", "session", "tensor", "t", "f", "x", "name", "value", "pointer",
@@ -279,6 +280,17 @@ class Mode(enum.Enum):
 ADD, TWO = tl.constexpr(Mode.ADD), tl.constexpr(2)
 SIZES = (tl.constexpr(2), tl.constexpr(4))
 WIDTH = tl.constexpr(8)
+
+
+@pytest.mark.parametrize(
+    ("x", "parameter", "value"),
+    [(Mode.ADD, True, Mode.ADD), (Mode.ADD, False, 1), (ADD, False, Mode.ADD), (TWO, True, 2), (TWO, False, 2),
+     (3, True, 3), ("fp32", False, "fp32")],
+)  # fmt: skip
+def test_the_value_of_a_constant_is_itself_and_of_a_member_what_it_stands_for(x, parameter, value):
+    """Of a parameter the constexpr holds the member, whose value is itself; elsewhere the member is asked."""
+    found = value_of(x, parameter)
+    assert type(found) is type(value) and found == value
 
 
 @triton.jit

@@ -291,6 +291,27 @@ def test_an_optimiser_computes_with_numbers_of_its_own(name):
     assert "RND302" in left(lambda x: trained(x, lambda x: math.gamma(float(x[0]))))[2]
 
 
+@pytest.mark.parametrize("name", ["SGD", "Adam"])
+def test_an_optimiser_is_not_suspected_of_what_left_as_an_array(name):
+    """Its numbers are made of a rate that the code computes in sight; unless that is one which left."""
+
+    def trained(x, share):
+        rate = 0.05 * share
+        w = x.detach().clone().requires_grad_()
+        optimiser, logged = getattr(torch.optim, name)([w], lr=rate, **OPTIMISERS[name]), []
+        for _ in range(2):
+            optimiser.zero_grad()
+            loss = (w * w).sum()
+            loss.backward()
+            logged.append(loss.detach().numpy())
+            optimiser.step()
+        return w.detach()
+
+    _, found, codes = left(lambda x: trained(x, 0.3))
+    assert found is not None and codes == set()
+    assert left(lambda x: trained(x, math.gamma(float(x[0]))))[2]
+
+
 @pytest.mark.parametrize("metric", [lambda loss: loss, lambda loss: loss.item(), float])
 def test_a_schedule_by_an_open_metric_is_a_branch(metric):
     def trained(x):

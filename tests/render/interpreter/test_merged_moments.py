@@ -27,6 +27,7 @@ WRONG = {
     "r = na / n": "r = nb / n",
     "r = nb / tl.maximum(n, 2.0)": "r = nb / n",
     "r = nb / tl.where(n == 0.0, n, 1.0)": "r = nb / n",
+    "r = nb / tl.where(n == 0.0, na, n)": "r = nb / n",
     "r = tl.where(n == 0.0, 1.0, nb / n)": "r = nb / n",
     "r = tl.where(n == 0.0, nb / n, 0.0)": "r = nb / n",
     "d = mb + ma": "d = mb - ma",

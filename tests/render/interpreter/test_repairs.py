@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from render.interpreter.repairs import literals, repaired, repairs
+from render.interpreter.repairs import literals, repaired, repairs, unread
 
 GOOD = """
 def kernel(X, W, Out, n, scale, B: tl.constexpr):
@@ -55,3 +55,13 @@ def test_the_ends_of_a_loop_come_first():
     codes = [r.code for r in repairs(ast.parse(text))]
     assert codes[:2] == ["range(0, n // B)", "range(1, (n + B - 1) // B)"]
     assert "(i) / (n * B - 1)" in codes
+
+
+def test_a_stride_that_was_forgotten_is_a_parameter_that_nobody_reads():
+    """And not a name that was assigned and is not read."""
+    text = (
+        "def f(X, stride, n):\n    spare = n * 2\n    i = tl.arange(0, 8)\n    x = tl.load(X + i)\n    tl.store(X, x)\n"
+    )
+    products = {r.code for r in repairs(ast.parse(text)) if r.code.startswith("(i * ")}
+    assert products == {"(i * stride)", "(i * i)"}
+    assert unread(ast.parse(text)) == ["stride"]

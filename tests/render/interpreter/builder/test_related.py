@@ -6,6 +6,7 @@ rationals; nothing of the rules is used.
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -19,7 +20,8 @@ import render
 from interval_ops.formats.model import FP32
 from render.entry.execution import Entry
 from render.entry.inputs import of_call
-from render.interpreter.builder.related import _phi
+from render.interpreter.builder.related import _phi, summed
+from render.interpreter.handle import Handle
 
 
 @triton.jit
@@ -421,3 +423,45 @@ def test_a_formula_keeps_away_from_the_ends_of_the_range(end: float) -> None:
         _, fits = _phi(np.array([end]), np.zeros(1), SimpleNamespace(steps=steps), FP32)
         small, large = end <= 2.0**-106, end >= 2.0**-4 * FP32.max
         assert fits.item() is not (large or (small and bool(steps) and steps[0][0] != "shift")), steps
+
+
+@triton.jit
+def subtracting(X, Out, N: tl.constexpr, KIND: tl.constexpr):
+    at = tl.arange(0, N)
+    x, y = tl.load(X + at), tl.load(X + N + at)
+    z, w = tl.load(X + 2 * N + at), tl.load(X + 3 * N + at)
+    near = (w + z) - w
+    s = x + z if KIND == "term" else x + y if KIND == "other" else x - z
+    tl.store(Out + at, s - near)
+
+
+def subtracted(x, kind):
+    out = torch.empty(x.shape[1])
+    subtracting[(1,)](x, out, x.shape[1], kind)
+    return out
+
+
+@pytest.mark.parametrize("kind", ["term", "other", "less"])
+def test_a_sum_less_what_is_near_to_its_term_is_the_other_term(kind):
+    """And a sum less what is near to another value, or a difference less its second term once more, is not."""
+    lo = np.random.default_rng(3).normal(size=(4, 8)).astype(np.float32)
+    hi = lo.copy()
+    hi[2] += np.float32(0.5)
+    low, high = ends(subtracted, render.interval(torch.from_numpy(lo), torch.from_numpy(hi)), kind)
+    for x, y, z, w in (lo, hi):
+        s = x + z if kind == "term" else x + y if kind == "other" else x - z
+        y = s - ((w + z) - w)
+        assert (low <= y).all() and (y <= high).all()
+    assert ((high - low) < {"term": 2.0**-17, "other": 0.51, "less": 1.01}[kind]).all()
+
+
+@pytest.mark.parametrize("n", [2, 5, 64])
+@pytest.mark.parametrize(("trees", "muted"), [(True, ()), (False, ()), (True, ("arith",)), (False, ("accumulation",))])
+def test_a_total_is_charged_for_every_rounding_on_its_way(n, trees, muted):
+    """Each addition that an addend goes through, and twice its own rounding: a product may be contracted."""
+    x = Handle(np.ones((1, n), np.float32), tl.float32, (n,), np.zeros((1, n)), np.ones((1, n)))
+    total = Handle(np.ones((1, 1), np.float32), tl.float32, (1,), np.zeros((1, 1)), np.ones((1, 1)))
+    summed(x, total, 0, FP32, SimpleNamespace(trees=trees, muted=lambda cause: cause in muted))
+    additions = 0 if "accumulation" in muted else math.ceil(math.log2(n)) if trees else n - 1
+    wanted = (1 + Fraction(1, 2**24)) ** (additions + (0 if "arith" in muted else 2)) - 1
+    assert wanted <= Fraction(total.kin.error) <= wanted * Fraction(1001, 1000) + Fraction(1, 2**45)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -88,7 +89,42 @@ def indices(x):
     return torch.from_numpy(np.argsort(np.abs(x.numpy() - 1.03)))
 
 
+class Deciding(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, number):
+        return ones(5.0 if number > 1 else 7.0)
+
+
+class Doubling(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, number):
+        return ones(number * 2)
+
+
+class Applied:
+    """No function of torch's, whatever its methods are called."""
+
+    def apply(self, number):
+        return ones(5.0 if number > 1 else 7.0)
+
+    @classmethod
+    def doubled(cls, number):
+        return ones(number * 2)
+
+
+class AppliedToo:
+    @classmethod
+    def apply(cls, number):
+        return ones(number * 2)
+
+
+WAYS = SimpleNamespace(
+    decides=lambda number: 5.0 if number > 1 else 7.0,
+    doubles=lambda number: number * 2,
+)
 DECIDED = {
+    "applied": lambda x: Deciding.apply(float(x[0])), "applied method": lambda x: Applied().apply(float(x[0])),
+    "held lambda": lambda x: ones(WAYS.decides(float(x[0]))),
     "if": lambda x: ones(5.0 if float(x[0]) > 1 else 7.0), "int": lambda x: ones(int(float(x[0]) * 20)),
     "round": lambda x: ones(round(float(x[0]), 1)), "index": lambda x: ones([3.0, 4.0, 5.0][int(float(x[0]) * 2)]),
     "count": lambda x: ones(sum(1 for v in map(float, x) if v > 1)),
@@ -172,6 +208,10 @@ def compared(x):
 
 
 HARMLESS = {
+    "applied": (lambda x: Doubling.apply(float(x[0])), lambda t: t * 2),
+    "applied of a class": (lambda x: AppliedToo.apply(float(x[0])), lambda t: t * 2),
+    "method of a class": (lambda x: Applied.doubled(float(x[0])), lambda t: t * 2),
+    "held lambda": (lambda x: ones(WAYS.doubles(float(x[0]))), lambda t: t * 2),
     "compared": (compared, lambda t: t),
     "floored": (lambda x: ones(float(x[0]) // 0.0017) / 3000, lambda t: t // 0.0017 / 3000),  # 605: few write it
     "scale": (lambda x: ones(float(x[0]) / 127), lambda t: t / 127),

@@ -67,6 +67,18 @@ def test_of_one_operand(name):
         assert ((lo <= seen) & (seen <= hi)).all(), (point, seen, lo, hi)
 
 
+INF = np.inf
+OPEN_LO, OPEN_HI = [-INF, -INF, -1.0, INF, -INF, 1.0], [-INF, -1.0, INF, INF, INF, 2.0]
+
+
+@pytest.mark.parametrize(("which", "end"), [(torch.isposinf, INF), (torch.isneginf, -INF)])
+def test_whether_a_number_is_infinite_is_open_where_an_end_is(which, end):
+    low, high = _ends(which, (OPEN_LO, OPEN_HI))
+    for k, (a, b) in enumerate(zip(OPEN_LO, OPEN_HI, strict=True)):
+        assert bool(high[k]) is (a <= end <= b)
+        assert bool(low[k]) is (a == b == end)
+
+
 @pytest.mark.parametrize("name", OF_TWO)
 def test_of_two_operands(name):
     operation = OF_TWO[name]

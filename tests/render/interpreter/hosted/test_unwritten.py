@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 import triton
@@ -93,3 +94,15 @@ def test_a_number_that_leaves_torch_carries_it(leaves):
         out = torch.ones(3) * leaves(partly())
         taints = session.envelope(out).taints
     assert {session.taints[i].code for i in taints} >= {"RND208"}
+
+
+def test_bounds_of_what_was_written_hold_beside_what_was_not():
+    """Integers that the bounds leave open: which ones is known of the first two, whatever stands in the others."""
+    source = torch.tensor([1.0, 2.0])
+    with Session(device="any") as session:
+        filled = torch.empty(4)
+        session.memory.carry(source, np.array([0.9, 2.0]), np.array([1.1, 2.0]), frozenset())
+        filled[:2] = source
+        found = session.memory.host_envelope(filled.to(torch.int32))
+    assert not found.taints and found.written.tolist() == [True, True, False, False]
+    assert (found.lo[:2].tolist(), found.hi[:2].tolist()) == ([0, 2], [1, 2])

@@ -147,3 +147,22 @@ def test_reading_what_another_program_may_have_stored_is_a_taint():
     with Session(device="any") as session:
         crossing[(3,)](x, y, z)
     assert session.envelope(z).taints
+
+
+@triton.jit
+def into_either(X, T, Y, Z):
+    i = tl.arange(0, 8)
+    k = (tl.load(X + i) / 3.0 * 3.0).to(tl.int32)  # the integer in X, or the one below it
+    bits = (tl.load(T + i) / 3.0).to(tl.int32, bitcast=True)  # of an open number: unknown
+    tl.store(tl.where(i < 3, Y, Z) + k, (bits & 1).to(tl.float32), mask=i < 6)
+
+
+def test_what_is_unknown_taints_each_place_that_it_may_go_to():
+    """By pointers into two tensors: in each of them the places that its own lanes may go to, and no other."""
+    x, t = torch.tensor([1.0, 5.0, 9.0, 3.0, 7.0, 11.0, 0.0, 0.0]), torch.rand(8) + 1
+    y, z = torch.zeros(16), torch.zeros(16)
+    with Session(device="any") as session:
+        into_either[(1,)](x, t, y, z)
+        for out, at in ((y, (1, 5, 9)), (z, (3, 7, 11))):
+            found = [session.envelope(part) for part in out.split(1)]
+            assert [k for k, e in enumerate(found) if e is not None and e.taints] == sorted({*at, *(k - 1 for k in at)})

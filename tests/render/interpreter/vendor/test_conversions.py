@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -155,3 +156,35 @@ def test_an_integer_is_rounded_in_the_direction_of_the_name(source: str, target:
         lo, hi = (np.broadcast_to(end, out.v.shape)[0] for end in out.pair)
         assert (lo <= wanted).all() and (wanted <= hi).all()
         assert all(hi[k] - lo[k] <= abs(int(n)) * 2.0 ** (-22 if to is np.float32 else -51) for k, n in enumerate(x))
+
+
+@triton.jit
+def to_integers(X, Out, WAY: tl.constexpr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(X + i)
+    if WAY == "rn":
+        y = libdevice.float2int_rn(x)
+    elif WAY == "rz":
+        y = libdevice.float2int_rz(x)
+    elif WAY == "rd":
+        y = libdevice.float2int_rd(x)
+    else:
+        y = libdevice.float2int_ru(x)
+    tl.store(Out + i, y)
+
+
+@pytest.mark.parametrize(("way", "rounds"), [("rn", round), ("rz", math.trunc), ("rd", math.floor), ("ru", math.ceil)])
+def test_an_integer_has_all_values_that_the_bounds_of_its_number_round_to(way, rounds) -> None:
+    """Bounds on both sides of a step leave an integer open; bounds between two steps do not."""
+    x = np.array([0.4, 1.0, 1.4, -0.6, 2.25, -1.0, 1.4, -1.4])
+    lo = x - np.array([0.1, 0.25, 0.2, 0.2, 1.5, 0.25, 0.01, 0.01])
+    hi = x + np.array([0.05, 0.25, 0.25, 0.2, 0.5, 0.25, 0.01, 0.01])
+    for k in range(len(x)):
+        given, out = torch.tensor([x[k]], dtype=torch.float32), torch.zeros(1, dtype=torch.int32)
+        with Session(device="any") as session:
+            session.memory.carry(given, lo[k : k + 1], hi[k : k + 1], frozenset())
+            to_integers[(1,)](given, out, way, 1)
+        found, least, most = session.envelope(out), rounds(lo[k]), rounds(hi[k])
+        assert out.item() == rounds(float(given))
+        assert found.taints or (found.lo[0] <= least and most <= found.hi[0])
+        assert least < most or (not found.taints and found.lo[0] == found.hi[0] == out.item())
