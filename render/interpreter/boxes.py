@@ -67,10 +67,15 @@ def around(x: Any, share: float) -> Any:
     """x and everything within `share` |x| of it, element by element; what is infinite or NaN stays as it is."""
     if isinstance(x, float):
         return OpenNumber(x, NumberEnds(x - share * abs(x), x + share * abs(x)))
-    wide = x.detach().double()
+    wide = parts_of(x).double()
     reach = torch.where(wide.isfinite(), share * wide.abs(), 0.0)
     found: torch.Tensor = _with_ends(x.detach().clone(), wide - reach, wide + reach)
     return found
+
+
+def parts_of(x: torch.Tensor) -> torch.Tensor:
+    """Its real numbers; of complex ones real and imaginary parts, in another dimension."""
+    return torch.view_as_real(x.detach().resolve_conj()) if x.is_complex() else x.detach()
 
 
 def _with_ends(tensor: Any, *given: torch.Tensor) -> Any:
@@ -92,4 +97,4 @@ def carried(memory: Memory, given: Any, copies: Any) -> None:
     for mine, copy in zip(tree_leaves(given), tree_leaves(copies), strict=True):
         ends = ends_of(mine)
         if ends is not None and isinstance(copy, torch.Tensor):
-            memory.carry(copy, *ends, frozenset(), None)
+            memory.carry(parts_of(copy), *ends, frozenset(), None)

@@ -36,7 +36,7 @@ from render.entry.execution import Entry, Execution, Tensor, on_cpu
 from render.entry.held import held_by
 from render.entry.inputs import Inputs
 from render.explain.study import Study
-from render.interpreter.boxes import around, ends_of
+from render.interpreter.boxes import around, ends_of, parts_of
 from render.interpreter.hosted.overloads import HostSite
 from render.judgement.composition import Judged
 from render.judgement.references import References
@@ -173,7 +173,7 @@ class _ReadTensors(TorchDispatchMode):
         if not func.is_view and not func._schema.name.endswith(_LIKE):
             for x in operands:
                 if (key := x.untyped_storage()._cdata) not in self.made and key not in self.read:
-                    self.read[key] = _numbers(torch.empty(0, dtype=x.dtype).set_(x.untyped_storage()))
+                    self.read[key] = _numbers(torch.empty(0, dtype=x.dtype.to_real()).set_(x.untyped_storage()))
         before = {x.untyped_storage()._cdata for x in operands}
         out = func(*args, **(kwargs or {}))
         made = (x.untyped_storage()._cdata for x in tree_leaves(out) if isinstance(x, torch.Tensor) and _plain(x))
@@ -192,23 +192,23 @@ def _numbers(x: torch.Tensor) -> np.ndarray:
 
 
 def _plain(x: torch.Tensor) -> bool:
-    return x.layout is torch.strided and x.is_floating_point() and not x.is_meta
+    return x.layout is torch.strided and (x.is_floating_point() or x.is_complex()) and not x.is_meta
 
 
 def _moved(x: Any, known: np.ndarray) -> bool:
     """Whether all of its numbers are among these."""
-    return isinstance(x, torch.Tensor) and bool(np.isin(np.abs(x.detach().double().numpy()), known).all())
+    return isinstance(x, torch.Tensor) and bool(np.isin(np.abs(parts_of(x).double().numpy()), known).all())
 
 
 def _unit(x: Any) -> float:
-    return TORCH_FORMATS[x.dtype].u if isinstance(x, torch.Tensor) else FP32.u
+    return TORCH_FORMATS[x.dtype.to_real()].u if isinstance(x, torch.Tensor) else FP32.u
 
 
 def _fractional(x: Any) -> bool:
     """Whether a rounding can be in it: whole numbers and masks are what they are."""
     if isinstance(x, torch.Tensor):
-        known = x.dtype in TORCH_FORMATS and x.layout is torch.strided and not x.is_meta and x.numel() > 0
-        return known and not bool((x.detach().double() == x.detach().double().round()).all())
+        known = x.dtype.to_real() in TORCH_FORMATS and x.layout is torch.strided and not x.is_meta and x.numel() > 0
+        return known and not bool((parts_of(x).double() == parts_of(x).double().round()).all())
     return isinstance(x, float) and math.isfinite(x) and not x.is_integer()
 
 
@@ -230,6 +230,8 @@ def _other(x: Any) -> Any:
         return x
     if isinstance(x, float):
         return 1.25 * x + 0.5
+    if x.is_complex():
+        return torch.view_as_complex(_other(parts_of(x)))
     moved = 1.25 * x.detach().double().nan_to_num(0.0, 1.0, -1.0) + 0.5
     return torch.as_strided(_memory(moved, x), x.size(), x.stride())
 

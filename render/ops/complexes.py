@@ -65,6 +65,18 @@ def _quotient(x: Any, y: Any) -> torch.Tensor:
     return _joined(a / y, b / y)
 
 
+def _power(x: Any, n: Any) -> torch.Tensor:
+    """Of 2 or 3, as ATen's `pow` has them."""
+    square = _product(x, x)
+    return square if n == 2 else _product(square, x)
+
+
+def _exponential(x: Any) -> torch.Tensor:
+    a, b = _parts(x)
+    size = torch.exp(a)
+    return _joined(size * torch.cos(b), size * torch.sin(b))
+
+
 def _apart(function: Callable[..., Any]) -> Callable[..., torch.Tensor]:
     """The same operation on both parts; where a dimension counts from the end it counts before that of the parts."""
 
@@ -113,6 +125,8 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "mm": lambda x, y: _product(x, y, torch.mm), "bmm": lambda x, y: _product(x, y, torch.bmm),
     "abs": lambda x: _of_parts(x, torch.hypot), "angle": lambda x: _of_parts(x, lambda a, b: torch.atan2(b, a)),
 }  # fmt: skip
+_COMPOSED: dict[str, Callable[..., Any]] = {"pow": _power, "exp": _exponential}
+"""Of several others."""
 _MADE: dict[str, Callable[..., Any]] = {
     "complex": _joined,
     "polar": lambda size, angle: _joined(size * torch.cos(angle), size * torch.sin(angle)),
@@ -157,7 +171,8 @@ def _is_known(x: Any) -> bool:
 def plain_of(func: Any) -> Callable[..., Any] | None:
     """How an overload is put together from operations on the parts; None where it is not."""
     name = func._schema.name.removeprefix("aten::")
-    found = _MADE.get(name) or _PLAIN.get(name if name == "_to_copy" else name.removesuffix("_"))
+    bare = name if name == "_to_copy" else name.removesuffix("_")
+    found = _MADE.get(name) or _PLAIN.get(bare) or _COMPOSED.get(bare)
     return found or (_moved(func) if _moves(func) else None)
 
 
@@ -177,6 +192,8 @@ def of_parts(
     ):
         return None
     if name.startswith("div") and (kwargs or _divides(args)):
+        return None
+    if name.startswith("pow") and (not isinstance(args[1], int | float) or args[1] not in (2, 3)):
         return None
     if name == "_to_copy" and kwargs.get("dtype", args[0].dtype) not in _REAL:
         return None

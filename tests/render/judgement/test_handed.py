@@ -249,6 +249,38 @@ def test_what_an_output_is_not_made_of_excuses_nothing_in_it(beside):
     assert classify(lambda x, w: run(x, w, 1.015), x, w, ref=ref).label == "Type-II"
 
 
+ANGLES = torch.outer(torch.arange(8.0), 100.0 ** -torch.linspace(0, 1, 16))
+
+
+def parted_turn(x, table, gain):
+    """A rotation of the halves of x, by kernels, the table's numbers being complex ones or two tables."""
+    c, s = (table.real, table.imag) if isinstance(table, torch.Tensor) else table
+    (a, b), zeros = x.chunk(2, 1), torch.zeros(8, 16)
+    first = scaled(a.contiguous(), c.contiguous(), zeros, gain), scaled(b.contiguous(), s.contiguous(), zeros, 1.0)
+    return torch.cat([first[0] - first[1], a * s + b * c], 1)
+
+
+@pytest.mark.parametrize("given", ["complex to the reference", "complex to the kernel", "complex as an input"])
+@pytest.mark.parametrize(("gain", "label"), [(1.0, "Type-I"), (1.001, "Type-II")])
+def test_complex_tables_are_tables(given, gain, label):
+    turns, real = torch.polar(torch.ones(8, 16), ANGLES), (ANGLES.cos(), ANGLES.sin())
+    x = torch.randn(8, 32, generator=torch.Generator().manual_seed(2))
+
+    def plain(x, table=None):
+        (a, b), (c, s) = x.chunk(2, 1), real
+        return torch.cat([a * c - b * s, a * s + b * c], 1)
+
+    def by_complex(x):
+        return torch.cat((torch.complex(*x.chunk(2, 1)) * turns).view(torch.float32).view(8, 16, 2).unbind(-1), 1)
+
+    if given.endswith("reference"):
+        assert classify(lambda x: parted_turn(x, real, gain), x, ref=by_complex).label == label
+    elif given.endswith("kernel"):
+        assert classify(lambda x: parted_turn(x, turns, gain), x, ref=plain).label == label
+    else:
+        assert classify(lambda x, table: parted_turn(x, table, gain), x, turns, ref=plain).label == label
+
+
 N = 64
 
 

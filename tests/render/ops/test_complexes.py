@@ -38,6 +38,7 @@ CALLS = {
     "fill": lambda z, w, x: z.masked_fill(x > 0, 2 + 1j), "gather": lambda z, w, x: z.gather(1, x[:, :2].long() % 4),
     "index": lambda z, w, x: z[:, [2, 0, 0]], "flip": lambda z, w, x: z.flip(-1).roll(1, 0).tril(),
     "put": lambda z, w, x: z.clone().index_put_((torch.tensor([2, 0]),), w[:2]),
+    "exp": lambda z, w, x: z.exp(), "square": lambda z, w, x: z.square(), "cube": lambda z, w, x: (z**3).pow_(2),
     "fill in place": lambda z, w, x: z.clone().masked_fill_(x > 0, 3j),
 }  # fmt: skip
 
