@@ -76,6 +76,19 @@ def spare(kept: int = RETAINED) -> None:
         trim()
 
 
+@contextlib.contextmanager
+def little_kept(large: bool) -> Iterator[None]:
+    """Around a `large` step that works in other sizes than what comes before and after it: nearly all that is free is
+    given back on both sides of it."""
+    if large:
+        spare(_LARGEST)
+    try:
+        yield
+    finally:
+        if large:
+            spare(_LARGEST)
+
+
 def resident() -> int:
     """Bytes of memory that no file backs and this process has touched; more than any limit where nobody says.
 

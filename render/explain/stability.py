@@ -26,7 +26,7 @@ the error, the kernel is not unstable but downgraded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -35,6 +35,7 @@ import numpy as np
 import torch
 
 from interval_ops import scans
+from interval_ops.allocator import little_kept
 from interval_ops.formats.model import FORMATS
 from render.entry.execution import Execution, on_cpu
 from render.explain.study import Study
@@ -54,6 +55,8 @@ LIMIT = 8.0
 TF32 = 2.0**-10
 ASKED_FROM = LIMIT
 """Roundings of itself that an element must be off by before the reference is run to say whether that is much."""
+LARGE = 1 << 26
+"""Bytes of E from which on what a run of the reference worked in is given back at once."""
 LOOKED_AT = 12
 """Elements above the limit that are cut out: so many of the worst, and as many among the others."""
 
@@ -110,6 +113,11 @@ class Careful:
     def _reach(self) -> list[np.ndarray] | None:
         return self.reach()
 
+    def begin(self, cases: Sequence[Case]) -> None:
+        """Looks at the part: what that takes is given back before the errors of all elements are there."""
+        with little_kept(sum(case.exact.nbytes for case in cases) >= LARGE):
+            _ = self._part
+
     def measured(self, cases: dict[int, tuple[Case, np.ndarray]], places: list[int]) -> list[Suspect]:
         """What each output loses and may lose; nothing where the reference cannot say."""
         return _measured(self._reach if cases else None, cases, places, np.inf)
@@ -148,12 +156,14 @@ def instability(study: Study, run: Execution, oracle: Oracle, places: list[int])
     errors: dict[int, tuple[Case, np.ndarray]] = {}
     asked = [i for i, c in enumerate(study.cases) if _far(c)]
     for less_own in (False, True):  # most kernels are stable even with E's own error on top
-        errors = {i: (study.cases[i], e) for i in asked if (e := _errors(study.cases[i], less_own)) is not None}
-        errors = {i: (c, e) for i, (c, e) in errors.items() if _asked(c, e)}
+        asked = [i for i in asked if _asked(study.cases[i], less_own)]
+        if not asked:
+            return None
+        careful.begin([study.cases[i] for i in asked])
+        errors = {i: (study.cases[i], _errors(study.cases[i], less_own)) for i in asked}
         suspects = careful.suspects(errors, places)
         if not suspects:
             return None
-        asked = list(errors)
     inner = coarsest(study)
     if inner > careful.least and not _above(careful, inner, errors, places):
         worst = max(suspects, key=lambda s: float(np.nanmax(s.eta)))
@@ -224,36 +234,40 @@ def _far(case: Case) -> bool:
     return any(scans.off(v, e, ASKED_FROM, _finest(case), _floor(case)) for v, e in pairs)
 
 
-def _errors(case: Case, less_own: bool = True) -> np.ndarray | None:
-    """|v - E| where it counts; None for what has no rounding: integers, outputs that do not fit the reference.
+def _errors(case: Case, less_own: bool = True) -> np.ndarray:
+    """|v - E| where it counts, of every element."""
+    found = np.empty(case.exact.shape)
+    for at, error in _error_blocks(case, less_own):
+        found.reshape(-1)[at] = error
+    return found
 
-    E's error is taken off if `less_own`: it costs a run of the reference.
-    """
-    if case.mismatch or case.fmt is None or case.ref_fmt is None:
-        return None
-    masks, found = compare(case), np.empty(case.exact.shape)
-    ends = case.exact_ends() if less_own else None
-    for at in blocks(found.size):
+
+def _error_blocks(case: Case, less_own: bool) -> Iterator[tuple[slice, np.ndarray]]:
+    """`_errors`, a part after the other. E's error is taken off if `less_own`: it costs a run of the reference."""
+    masks, ends = compare(case), case.exact_ends() if less_own else None
+    aside = not every(masks.stored) or some(masks.settled)
+    moved = None if case.moved is None else np.broadcast_to(case.moved, case.exact.shape)
+    for at in blocks(case.exact.size):
         value, exact = scans.flats(flat(case.value, at), flat(case.exact, at))
-        error = found.reshape(-1)[at]
+        error = np.empty(exact.shape)
         scans.distances(value, exact, error)
         if ends is not None:
             lo, hi = (flat(x, at) for x in ends)
             with np.errstate(invalid="ignore"):
                 error -= np.nan_to_num((hi - lo) / 2, nan=np.inf, posinf=np.inf)
             np.maximum(error, 0.0, out=error)
-    if not every(masks.stored) or some(masks.settled):
-        found[~masks.stored | masks.settled] = 0.0
-    if case.moved is not None:
-        found[np.broadcast_to(case.moved, found.shape)] = 0.0
-    return found
+        if aside:
+            error[~flat(masks.stored, at) | flat(masks.settled, at)] = 0.0
+        if moved is not None:
+            error[flat(moved, at)] = 0.0
+        yield at, error
 
 
-def _asked(case: Case, error: np.ndarray) -> bool:
+def _asked(case: Case, less_own: bool) -> bool:
     """Whether an element is off by so many roundings of itself that the reference is run."""
     u, floor = _finest(case), _floor(case)
-    pairs = (scans.flats(flat(error, at), flat(case.exact, at)) for at in blocks(error.size))
-    return any(scans.exceeds(e, exact, ASKED_FROM, u, floor) for e, exact in pairs)
+    parts = (scans.flats(error, flat(case.exact, at)) for at, error in _error_blocks(case, less_own))
+    return any(scans.exceeds(error, exact, ASKED_FROM, u, floor) for error, exact in parts)
 
 
 def declared(study: Study, run: Execution) -> float:

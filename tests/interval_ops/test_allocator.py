@@ -70,3 +70,12 @@ def test_a_scope_says_what_stays_for_the_next_one(calls, monkeypatch):
     with allocator.large_blocks_kept(free - 1):
         pass
     assert calls[-1] == "trim"
+
+
+def test_a_large_step_gives_back_on_both_sides_also_after_an_error(calls):
+    with allocator.little_kept(False):
+        pass
+    assert not calls
+    with pytest.raises(ValueError, match=r"inside, after \['trim'\]"), allocator.little_kept(True):
+        raise ValueError(f"inside, after {calls}")
+    assert calls == ["trim", "trim"]

@@ -17,6 +17,7 @@ from render.entry.execution import Entry, Execution
 from render.entry.resolve import resolve
 from render.judgement.composition import Judged
 from render.judgement.decided import Decided, cause_of
+from render.judgement.memory import free_runs
 from render.judgement.steps import Judgement
 from render.lab.corpus import device_models
 from render.result.decision import EQUAL, Decision
@@ -76,6 +77,7 @@ class Twofold(Judgement):
         """
         if self.execution is None or all(j.case.device is None for j in self.judged):
             return SourceLevel(verdict.label, verdict.code)
+        free_runs(j.case.value for j in self.judged)
         bare = [replace(j, case=replace(j.case, device=None, device_fmt=None)) for j in self.judged]
         self._ruled(self.execution, bare)
         self._unsupposed(bare)
