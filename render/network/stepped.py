@@ -22,7 +22,7 @@ from render.interpreter.hosted.call import Bounds, Call, quiet
 from render.interpreter.hosted.curves import moved as moved_by_slopes
 from render.interpreter.hosted.cuts import WINDOWS, Cut, cut_of
 from render.interpreter.hosted.elementwise import function_slopes
-from render.interpreter.hosted.norms import batch_norm_sides
+from render.interpreter.hosted.norms import batch_norm_sides, layer_norm_sides
 from render.interpreter.hosted.pooling import Windows
 from render.interpreter.hosted.table import RULES
 from render.interpreter.memory import Envelope
@@ -31,6 +31,7 @@ from render.network.batch_norms import ChannelSides
 from render.network.layered import At, LayerTwin, settled
 from render.network.pairs import Pair
 from render.network.passed import Passed
+from render.network.row_norms import RowNorm
 from render.network.twins import is_torchs
 from render.reference.figures import stride
 from render.reference.local_error import CANCELLING, Unit, base_name
@@ -238,6 +239,31 @@ class NormedPart(StepPart):
 
 
 @dataclass
+class RowNormedPart(NormedPart):
+    """Some rows through a layer norm."""
+
+    def passed(self, y: np.ndarray, z: np.ndarray, units: tuple[float, float, float], device: Any) -> Passed | None:
+        _, shape, weight, bias, _ = self.step.args
+        if self.step.kwargs or not prod(shape):
+            return None
+        lo, hi = hull_of(self.x.numpy(), self.other.numpy(), self.other.numpy())
+        known = {id(self.x): Envelope(lo, hi, np.ones(1, np.bool_), True, frozenset())}
+        with quiet():
+            sides = layer_norm_sides(Call(self.step.func, (self.x, *self.step.args[1:]), {}, known, device))
+        if sides is None:
+            return None
+        w, b = (np.empty(0) if t is None else t.double().contiguous().numpy().reshape(-1) for t in (weight, bias))
+        rows = tuple(
+            np.ascontiguousarray(t).reshape(-1, prod(shape)) for t in (self.x.numpy(), self.other.numpy(), y, z)
+        )
+        rates = self.unit.inputs, self.unit.rounding(F64)[0]
+        return RowNorm(w, b, sides).passed(rows, rates, units, stride(self.x.numel()))
+
+
+_NORMED = {"native_batch_norm": NormedPart, "native_layer_norm": RowNormedPart}
+
+
+@dataclass
 class StepTwin(LayerTwin):
     """A leaf of torch's that is one operation on elements, rows or channels by themselves."""
 
@@ -280,7 +306,7 @@ class StepTwin(LayerTwin):
         for at in self._places(sides[0]):
             x, other = (t[at] for t in sides)
             finite = self.by.selects and bool((x.sum() + other.sum()).isfinite())
-            kind = SelectedPart if finite else NormedPart if self.step.name == "native_batch_norm" else StepPart
+            kind = SelectedPart if finite else _NORMED.get(self.step.name, StepPart)
             yield at, kind(self._at(at), x, other, self.unit)
 
     def _places(self, x: torch.Tensor) -> Iterator[At]:

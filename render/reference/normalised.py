@@ -78,7 +78,7 @@ def _by_rows(op: Movable, u: float) -> Carried | None:
     values = op.run()
     outs = [torch.empty(t.shape, dtype=F64) for t in values]
     flat = tuple(t.contiguous().view(-1).numpy() for t in (x, e, w, e_w, b, e_b))
-    known = _carry_rows(flat[:2], flat[2:4], flat[4:], float(eps), u, tuple(passes.flat(t) for t in outs))
+    known = carry_rows(flat[:2], flat[2:4], flat[4:], float(eps), u, tuple(passes.flat(t) for t in outs))
     return (values, outs) if known else None  # type: ignore[return-value]
 
 
@@ -118,7 +118,7 @@ def carry_given(operand, centre, factors, biases, images, channels, own, out):  
 
 
 @compiled
-def _carry_rows(operand, weights, biases, eps, u, outs):  # type: ignore[no-untyped-def]
+def carry_rows(operand, weights, biases, eps, u, outs):  # type: ignore[no-untyped-def]
     # Each a number and its error.
     # False: something is not finite.
     (x, e), (weight, e_weight), (bias, e_bias), (out, of_mean, of_scale) = operand, weights, biases, outs
@@ -162,4 +162,4 @@ def _carry_rows(operand, weights, biases, eps, u, outs):  # type: ignore[no-unty
 
 _RULES = {"native_batch_norm": _given, "native_layer_norm": _by_rows}
 
-__all__ = ["OWN", "carried", "carry_given", "channel_sides"]
+__all__ = ["OWN", "carried", "carry_given", "carry_rows", "channel_sides"]

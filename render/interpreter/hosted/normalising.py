@@ -11,8 +11,10 @@ import math
 
 import numpy as np
 
+from interval_ops.arithmetic.kernels import add_intervals, scale_intervals
 from interval_ops.bounds import Array, Pair
 from interval_ops.compiled import compiled, inlined
+from interval_ops.formats.rounding import Gate
 
 _UP = 1.0 + 2.0**-20
 """Second-order terms of sums of at most some thousand unit roundoffs, and float64's own rounding."""
@@ -86,4 +88,22 @@ def around_rows(rows: Pair, moments: tuple[Pair, Pair, Pair], rates: tuple[float
     return (out[0], out[1]), (scales[0], scales[1])
 
 
-__all__ = ["around_rows"]
+@compiled
+def around_affine(
+    lo: Array, hi: Array, moments: tuple[float, float, float, float, float, float],
+    rates: tuple[float, float, float], weight: Array, bias: Array, gate: Gate, held: Array, out: Array,
+) -> None:  # fmt: skip
+    """One row of a norm with a weight and a bias for each element, or with none (of no elements), as `Rows.affine`
+    has it; `held` (4, n) is written to."""
+    _row(lo, hi, moments, rates, held[0], held[1])
+    if weight.size:
+        scale_intervals(held[0], held[1], weight, held[2], held[3], gate)
+    else:
+        held[2:4] = held[0:2]
+    if bias.size:
+        add_intervals(held[2], held[3], bias, bias, out[0], out[1], 1.0, gate)
+    else:
+        out[:] = held[2:4]
+
+
+__all__ = ["around_affine", "around_rows"]

@@ -7,14 +7,16 @@ kernel writes.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from interval_ops.arithmetic import rule as arithmetic
+from interval_ops.arithmetic.hull import rounding_gate
 from interval_ops.bounds import Array, Pair, each, is_point
 from interval_ops.formats.model import FP32, FP64, Format
+from interval_ops.formats.rounding import Gate
 from interval_ops.functions.elementary import unary
 from interval_ops.profiles.profile import Profile
 from interval_ops.reduction import equal_weights
@@ -153,6 +155,30 @@ def batch_norm_sides(call: Call) -> channels.Sides | None:
         return None
     sides = _factor_sides(rows, *_mean_and_root(rows, given, float(call.get("eps"))))
     return None if sides is None else channels.sides_of(call.x.shape[1], *sides)
+
+
+def layer_norm_sides(call: Call) -> RowSides | None:
+    """What `normalising.around_affine` needs of a layer norm; None of one that it is no way for."""
+    row = ATEN["native_layer_norm"].row
+    assert row is not None
+    rows = Rows(call, row.layout)
+    if not rows.usable or not rows.inner == rows.fmt == FP32 or rows.profile.off:
+        return None
+    ends, profile = rows.pair, rows.profile
+    with np.errstate(all="ignore"):
+        found = Moments(ends, FP32, profile)
+        given = np.stack([*found.mean, *found.scatter, found.mean_error, found.scatter_error])
+    rates = float(call.get("eps")), unit(FP32, profile, "arith"), relative("rsqrt", FP32, profile)
+    return RowSides(ends, given, rates, rounding_gate(FP32, profile.muted("arith")))
+
+
+class RowSides(NamedTuple):
+    """Ends of rows, their moments as `around_rows` takes them, its rates, and what the target rounds to."""
+
+    ends: Pair
+    moments: Array
+    rates: tuple[float, float, float]
+    gate: Gate
 
 
 def _mean_and_root(rows: Rows, given: list[Any], eps: float) -> tuple[Pair, Pair]:

@@ -211,11 +211,12 @@ def test_the_largest_of_windows_are_those_of_torch(size, step, spread, ceil) -> 
     assert torch.equal(torch.from_numpy(windows.largest(x.numpy())), result)
 
 
-@pytest.mark.parametrize("name", ["batch norm", "bare batch norm"])
+@pytest.mark.parametrize("name", ["batch norm", "bare batch norm", "layer norm", "bare layer norm"])
 @pytest.mark.parametrize("off", [0.0, 1e-3])
-def test_one_pass_over_channels_is_what_the_rules_say_of_them(name, off) -> None:
+def test_one_pass_over_a_norm_is_what_the_rules_say_of_it(name, off) -> None:
     layer, x, other = leaf(name)
-    layer.running_var.uniform_(0.5, 2.0)
+    if "batch" in name:
+        layer.running_var.uniform_(0.5, 2.0)
     found = twin(layer, x, other)
     assert found is not None
     units = 1.0, UNIT, 2.0**-149
