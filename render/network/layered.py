@@ -130,9 +130,10 @@ class LinearPart:
         """|W| d, or |w_j| |d_i| by Cauchy and Schwarz where that is little beside what the sums may round."""
         size = self.size
         up = UP * (1.0 + size * 2.0**-24)  # a root of a sum of squares has half of the sum's error
-        above = self.outer(*(x.mul(up).add_(TINY) for x in self._lengths)).mul_(UP)
-        if float(above.mean()) <= LITTLE * size * 2.0**-24 * float(self.sums.mean()):
-            return above
+        first, second = (x.mul(up).add_(TINY) for x in self._lengths)
+        mean = float(first.mean()) * float(second.mean())  # of their outer product
+        if mean * UP <= LITTLE * size * 2.0**-24 * float(self.sums.mean()):
+            return self.outer(first, second).mul_(UP)
         return self.times(self.operands().reach, self.weights.magnitudes)
 
 

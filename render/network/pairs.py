@@ -72,7 +72,7 @@ def names(
         if name not in known:
             raise ValueError(f"the {side} runs no module {name!r}")
     named = {n: n for n in mine if n in theirs}
-    held = _held(mine, theirs)
+    held = {} if "" in mine and len(named) == len(mine) else _held(mine, theirs)  # which holds less than all of mine
     named = held if len(held) >= len(named) else named  # which has "" besides
     found = given | {a: b for a, b in named.items() if a not in given and b not in given.values()}
     found.setdefault("", "")

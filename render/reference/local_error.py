@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from math import log, log2
 from types import MappingProxyType
 from typing import Any
@@ -109,6 +110,7 @@ class Unit:
         return max(u, self.least) * self.scale
 
 
+@cache
 def base_name(func: Any) -> str:
     """`aten.add_.Tensor` -> `add`."""
     return key_of(func._schema.name)
