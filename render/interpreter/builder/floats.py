@@ -43,7 +43,7 @@ def same_value(x: Handle, y: Handle) -> bool:
 
 def dispatch(rule: Rule, value: Value) -> Callable[..., Handle]:
     """Builder method of one entry of the rule table: `value` computes the value lane, the rule the bounds."""
-    exact = rule.cause is None and rule.error is None
+    exact = rule.error is None
 
     def create(self: Base, *operands: Handle) -> Handle:
         x = operands[0]

@@ -37,6 +37,8 @@ _AGAIN = os.path.join(_OURS, "front", "")
 _NUMPY = (os.path.join(os.path.dirname(np.__file__), ""),)
 _STANDARD = (*{os.path.join(sysconfig.get_path(p), "") for p in ("stdlib", "platstdlib")}, *_NUMPY)
 _RUNNERS = frozenset(["_pytest", "pluggy", "xdist", "execnet", "IPython", "ipykernel", "tornado"])
+_STARTED = (os.path.join(os.sep, "pytest", "__main__.py"), os.path.join(os.sep, "bin", "pytest"))
+"""Where tests are started from, without the processes that would stand between."""
 _RETURNED = 20
 """Expressions of one function's results that are computed ahead."""
 _COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
@@ -65,7 +67,7 @@ def _standing(tree: ast.Module, place: tuple[int, int, int, int], itself: bool) 
 def _is_library(file: str) -> bool:
     """Whether a file is Python's own or numpy's: what these do is known by the name of what is called. Or of what runs
     tests and notebooks, which goes on by nothing of theirs."""
-    if not _RUNNERS.isdisjoint(file.split(os.sep)):
+    if not _RUNNERS.isdisjoint(file.split(os.sep)) or file.endswith(_STARTED):
         return True
     return file.startswith(_NUMPY) or (file.startswith(_STANDARD) and "site-packages" not in file)
 

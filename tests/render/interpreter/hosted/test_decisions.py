@@ -10,6 +10,7 @@ import pytest
 import torch
 from numpy import ceil
 
+import render.judgement
 from render.interpreter.hosted import decisions
 from render.interpreter.hosted.carried import ReadingBudget
 from render.interpreter.session import Session
@@ -314,3 +315,25 @@ def test_a_reference_that_decides_by_an_array_with_an_error_is_estimated(name):
     with ShadowMode(Unit(native=True)) as mode:
         function(x)
     assert mode.estimated is open_
+
+
+def innermost(*files):
+    """The frame of the last of these files, each of which runs the next one."""
+
+    text = "import sys; found.append(sys._getframe())"
+    for file in files[::-1]:
+        text = f"exec(compile({text!r}, {file!r}, 'exec'), {{'found': found}})"
+    exec(text, {"found": (found := [])})
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("files", "users"),
+    [(("asks", "numpy"), False), (("asks", "user", "numpy"), True), (("asks", "user"), True),
+     (("user", "asks"), False), (("user", "asks", "numpy"), False), (("asks", "start"), False)],
+)  # fmt: skip
+def test_an_array_that_leaves_is_the_user_s_where_a_function_of_theirs_asks_for_it(files, users):
+    """And not where RENDER compares results of its own, by way of numpy or not."""
+    where = {"asks": render.judgement.__file__, "numpy": np.__file__, "user": "/somewhere/model.py",
+             "start": "/env/bin/pytest"}  # fmt: skip
+    assert decisions.is_users(innermost(*(where[f] for f in files))) is users
