@@ -13,6 +13,7 @@ accumulation.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -120,25 +121,33 @@ class Sweep:
         self.found = found
         self.profile: Profile = found.profile
         # One value more than there are: what ABSENT picks is an exact zero.
-        self.v: Array = np.concatenate([*(n.v for n in found.nodes), [0.0]])
-        lo = np.concatenate([*(n.lo for n in found.nodes), [0.0]])
-        hi = np.concatenate([*(n.hi for n in found.nodes), [0.0]])
+        v, lo, hi = (np.concatenate([*(getattr(n, end) for n in found.nodes), [0.0]]) for end in ("v", "lo", "hi"))
         self.known: Array = (known := np.isfinite(lo) & np.isfinite(hi))
-        self.lo: Array = np.where(known, lo, self.v)
-        self.hi: Array = np.where(known, hi, self.v)
+        if not known.all():
+            lo, hi = np.where(known, lo, v), np.where(known, hi, v)
+        self.v: Array = v
+        self.lo: Array = lo
+        self.hi: Array = hi
         with np.errstate(invalid="ignore"):
-            self.half = np.nan_to_num((self.hi - self.lo) / 2)
-        self.large = np.maximum(np.abs(self.lo), np.abs(self.hi))
-        self.small = np.where(
-            (self.lo <= 0) & (self.hi >= 0), np.abs(self.v), np.minimum(np.abs(self.lo), np.abs(self.hi))
-        )
-        self.cut = np.zeros(len(lo))
-        self.loose = np.zeros(len(lo))
+            self.half: Array = np.subtract(hi, lo)
+            self.half /= 2
+        np.nan_to_num(self.half, copy=False)
+        self.large: Array = np.abs(lo)
+        np.maximum(self.large, np.abs(hi), out=self.large)
+        chained = any(n.op in ("dot", "fold") for n in found.nodes)
+        self.cut, self.loose = np.zeros((2, len(v) if chained else 0))
         self.own: dict[int, list[tuple[str, Array]]] = {}
-        self.fused = _only_added(found) if self.profile.contraction != "off" else np.zeros(len(lo), bool)
+        self.fused = _only_added(found) if self.profile.contraction != "off" else np.zeros(len(v), bool)
         self.slopes: dict[Node, list[Array]] = {}
         self.signed: dict[Node, list[Array]] = {}
         """Derivatives of functions, with their signs."""
+
+    @cached_property
+    def small(self) -> Array:
+        """The least magnitude in the bound of every value; that of the value where the bound holds 0."""
+        low = np.minimum(np.abs(self.lo), np.abs(self.hi))
+        found: Array = np.where((self.lo <= 0) & (self.hi >= 0), np.abs(self.v), low)
+        return found
 
     # forwards: what each operation adds
     def forward(self) -> None:
