@@ -20,7 +20,7 @@ def _reached(nodes: Sequence[Node], root: int) -> tuple[np.ndarray, bytearray]:
     """(which values the root depends on, which nodes have one of them). Only these nodes are looked at: most of what
     many elements share is behind other elements."""
     used = np.zeros(nodes[-1].stop + 1, bool)  # the last one stands for ABSENT
-    owner = np.append(np.repeat(np.arange(len(nodes)), [len(n.v) for n in nodes]), len(nodes))
+    owner = np.repeat(np.arange(len(nodes) + 1), [*(len(n.v) for n in nodes), 1])
     met = bytearray(len(nodes) + 1)
     marks = np.frombuffer(met, np.uint8)
     used[root], marks[owner[root]] = True, 1

@@ -97,14 +97,11 @@ def _earlier(walk: Walk, entry: Recorded, addresses: np.ndarray, bounded: np.nda
     """What recorded stores put at these addresses before, if the last of them was a plain store."""
     links: list[Link] = []
     open_ = bounded.copy()
-    before = walk.place[id(entry)]
+    place, first, last = walk.stored
     lowest, highest = int(addresses[bounded].min()), int(addresses[bounded].max())
-    for store in reversed([s for s in walk.stores if walk.place[id(s)] < before]):
-        if not open_.any():
-            break
-        first, last = walk.span(store)
-        if last < lowest or first > highest:
-            continue
+    near = np.flatnonzero((place < walk.place[id(entry)]) & (last >= lowest) & (first <= highest))
+    for k in near[::-1].tolist():
+        store = walk.stores[k]
         ptr, active = store.attrs["ptr"], store.attrs["active"]
         hit = active & np.isin(ptr, addresses[open_])
         if not hit.any():
@@ -120,6 +117,8 @@ def _earlier(walk: Walk, entry: Recorded, addresses: np.ndarray, bounded: np.nda
             lanes = lanes if value.computed.shape[0] == ptr.shape[0] else lanes % lanes_of(value)
             links.append((value, np.where(found, lanes, ABSENT)))
         open_ &= ~found
+        if not open_.any():
+            break
     return links
 
 

@@ -45,6 +45,13 @@ class Walk:
         """The pass of every operation, by identity."""
         return {id(e): p for p in self.recorder.passes for e in p.entries}
 
+    @cached_property
+    def stored(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of every store and atomic: its place among the operations, and its span."""
+        rows = [(self.place[id(e)], *self.span(e)) for e in self.stores]
+        place, first, last = np.array(rows, np.int64).reshape(-1, 3).T
+        return place, first, last
+
     def span(self, access: Recorded) -> tuple[int, int]:
         """The first and the last address of a load or store, masked-off lanes included."""
         if id(access) not in self._spans:
