@@ -97,3 +97,25 @@ def test_numbers_without_dimensions_are_numbers(tensors, open_, span):
             assert ((e.lo <= exact) & (exact <= e.hi)).all()
     size = max(map(abs, span)) + open_
     assert (seen[0].hi - seen[0].lo <= 0.76 * open_ + 40 * 2.0**-24 * size).all()
+
+
+UNKNOWN = {
+    "negative base": (lambda: torch.logspace(0.1, 3, 7, base=-2.0), True),
+    "base of zero": (lambda: torch.logspace(0.1, 3, 7, base=0.0), False),  # 0 is no rounding
+    "complex powers": (lambda: torch.logspace(0.1 + 1j, 3, 7), True),
+    "complex numbers": (lambda: torch.linspace(0.1 + 1j, 3, 7), True),
+    "whole powers": (lambda: torch.logspace(0, 3, 4, dtype=torch.int32), False),
+    "whole numbers": (lambda: torch.linspace(0, 9, 4, dtype=torch.int64), False),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_a_table_without_a_formula_is_tainted_where_it_rounds(name):
+    make, tainted = UNKNOWN[name]
+    memory = Memory()
+    with HostTracker(memory):
+        table = make()
+        seen = table.real * 1.0 if table.is_complex() else table
+    found = memory.envelope(seen)
+    assert torch.equal(table, make()) or table.isnan().any()
+    assert (found is not None and bool(found.taints)) is tainted
