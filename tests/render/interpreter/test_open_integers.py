@@ -12,8 +12,9 @@ import triton
 import triton.language as tl
 
 from render.interpreter.builder import Builder
+from render.interpreter.builder.floats import opened_by
 from render.interpreter.builder.integers import truths
-from render.interpreter.handle import Handle
+from render.interpreter.handle import Handle, Meter, metered
 from render.interpreter.open_integers import (
     choices,
     compared,
@@ -424,3 +425,16 @@ def doubled(x: Handle) -> Handle:
     among = choices(x)
     assert among is not None
     return integer(2 * x.v, x.dtype, x.shape, (2 * lo, 2 * hi), frozenset(), SOFT, [2 * a for a in among])
+
+
+def test_an_integer_of_a_launch_without_errors_is_the_one_of_its_bounds():
+    """They need not hold the value there; elsewhere an integer that is decided is the value's and no taint is made."""
+    x = np.full((1, 1), 3.0, np.float32)
+    with metered(Meter(muted=True)):
+        exact = np.full((1, 1), 2.75)
+        muted = opened_by(STUB, tl.int32, Handle(x, tl.float32, (1,), exact, exact), x.astype(np.int32), (exact, exact))
+        assert [int(end.item()) for end in ends(muted)] == [2, 2] and muted.v.item() == 3
+    between, silent = (np.full((1, 1), 3.0), np.full((1, 1), 3.5)), Builder.__new__(Builder)
+    silent.ctx = SimpleNamespace(taint=lambda *_: pytest.fail("a taint without a reason"), interval=True)
+    decided = opened_by(silent, tl.int32, Handle(x, tl.float32, (1,), *between), x.astype(np.int32), between)
+    assert decided.open is None and decided.v.item() == 3
