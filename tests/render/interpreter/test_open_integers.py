@@ -11,6 +11,7 @@ import torch
 import triton
 import triton.language as tl
 
+from interval_ops.profiles.profile import load_profile
 from render.interpreter.builder import Builder
 from render.interpreter.builder.floats import opened_by
 from render.interpreter.builder.integers import truths
@@ -438,3 +439,20 @@ def test_an_integer_of_a_launch_without_errors_is_the_one_of_its_bounds():
     silent.ctx = SimpleNamespace(taint=lambda *_: pytest.fail("a taint without a reason"), interval=True)
     decided = opened_by(silent, tl.int32, Handle(x, tl.float32, (1,), *between), x.astype(np.int32), between)
     assert decided.open is None and decided.v.item() == 3
+
+
+@pytest.mark.parametrize("which", [(0,), (1,), (2,), (0, 1), (0, 1, 2), ()], ids=str)
+def test_an_integer_product_is_as_open_as_its_operands(which: tuple[int, ...]) -> None:
+    """Every choice of operands lies in the ends, and where there is none the product is its value."""
+    g, dots = rng(2), Builder.__new__(Builder)
+    dots.ctx = SimpleNamespace(taint=lambda *_: NEW, interval=True, profile=load_profile("sm_90"))
+    low = [g.integers(-9, 9, (4, 4)).astype(t) for t in (np.int8, np.int8, np.int32)]
+    high = [x + np.asarray(k in which, x.dtype) for k, x in enumerate(low)]
+    given = [opened(x, x, y) if k in which else Handle(x[None], tl.dtype(str(x.dtype)), x.shape)
+             for k, (x, y) in enumerate(zip(low, high, strict=True))]  # fmt: skip
+    found = dots._integer_dot(*given)
+    lo, hi = (end[0] for end in ends(found))
+    for _ in range(20):
+        a, b, acc = (np.where(g.random((4, 4)) < 0.5, x, y).astype(int) for x, y in zip(low, high, strict=True))
+        assert (lo <= a @ b + acc).all() and (a @ b + acc <= hi).all()
+    assert (found.open is None) is (not which) and (lo != hi).any() == bool(which)
