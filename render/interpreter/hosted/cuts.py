@@ -54,7 +54,10 @@ def cut_of(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], rank: in
     return Cut(lambda t: t.view(-1), op.cause, selects=name in SELECTING) if known and not beside else None
 
 
-_JOINING = frozenset(["add", "sub", "mul", "div", "maximum", "minimum"])
+def _joins(name: str) -> bool:
+    """Whether it is an operation on the elements of two tensors."""
+    op = ATEN[name]
+    return name == "div" or (op.operands == 2 and op.form in (Form.ARITHMETIC, Form.ORDER))
 
 
 @cache
@@ -69,7 +72,7 @@ def plain_step(func: Any, count: int) -> Any:
     known = name in RULES and name in ATEN and func is not None and not func._schema.is_mutable
     if not known or len(func._schema.returns) != 1 or (count == 1 and cut_of(func, (None,), {}, 1) is None):
         return None
-    return func if count == 1 or (count == 2 and name in _JOINING) else None
+    return func if count == 1 or (count == 2 and _joins(name)) else None
 
 
 def cause_of(name: str) -> str:
