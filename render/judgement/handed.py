@@ -35,6 +35,7 @@ from interval_ops.profiles.profile import CAUSES
 from render.entry.execution import Entry, Execution, Tensor, on_cpu
 from render.entry.held import held_by
 from render.entry.inputs import Inputs
+from render.entry.left_arrays import watched
 from render.explain.study import Study
 from render.interpreter.boxes import around, ends_of, parts_of
 from render.interpreter.hosted.overloads import HostSite
@@ -58,6 +59,7 @@ NUMBER = 2.0**-16
 """How far off a number may be until it is a bug: 256 float32 roundings, more than torch's sums in blocks lose."""
 SHOWN = 3
 """Names in a sentence."""
+_FROM_OUTSIDE = "aten::lift_fresh"
 _LIKE = ("_like", "new_empty", "new_zeros", "new_ones", "new_full")
 """Ends of the names of operations that take no more than shape and type."""
 
@@ -137,7 +139,8 @@ def unread(references: References, entry: Entry, arrays: Sequence[tuple[HostSite
     with on_cpu():
         seen = _ReadTensors()
         try:
-            oracle.run_native(seen)
+            with watched(seen.leaves, "numpy", "tolist"):
+                oracle.run_native(seen)
         except Exception as error:  # it ran before: what it does now is not known
             caught(error, "what the reference reads")
             return Unread()
@@ -166,19 +169,30 @@ class _ReadTensors(TorchDispatchMode):
         self.made: set[int] = set()
         self.read: dict[int, np.ndarray] = {}
         """Their numbers as they were then: what is read may be written to afterwards."""
+        self._left = False
 
     @in_parts
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         operands = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor) and _plain(x)]
         if not func.is_view and not func._schema.name.endswith(_LIKE):
             for x in operands:
-                if (key := x.untyped_storage()._cdata) not in self.made and key not in self.read:
-                    self.read[key] = _numbers(torch.empty(0, dtype=x.dtype.to_real()).set_(x.untyped_storage()))
+                if self._left and (func._schema.name == _FROM_OUTSIDE or not x.untyped_storage().resizable()):
+                    self.made.add(x.untyped_storage()._cdata)  # numpy computed it
+                self._note(x)
         before = {x.untyped_storage()._cdata for x in operands}
         out = func(*args, **(kwargs or {}))
         made = (x.untyped_storage()._cdata for x in tree_leaves(out) if isinstance(x, torch.Tensor) and _plain(x))
         self.made.update(key for key in made if key not in before)
         return out
+
+    def leaves(self, x: torch.Tensor) -> None:
+        """It is read by what is not torch."""
+        self._left = True
+        self._note(x)
+
+    def _note(self, x: torch.Tensor) -> None:
+        if _plain(x) and (key := x.untyped_storage()._cdata) not in self.made and key not in self.read:
+            self.read[key] = _numbers(torch.empty(0, dtype=x.dtype.to_real()).set_(x.untyped_storage()))
 
     def numbers(self) -> np.ndarray:
         """All of their numbers, each once."""

@@ -20,7 +20,7 @@ from render.entry.resolve import Reference, ReferencePlan, plans
 from render.entry.resolve import run as run_reference
 from render.reference.oracle import Ends, Oracle, OracleResult
 from render.reference.tf32 import reference_precision
-from render.reference.trail import Trail
+from render.reference.trail import Footprint, Trail
 from render.result.options import Options
 
 Timing = dict[str, float | None]
@@ -55,7 +55,7 @@ class References:
         self._timing = timing
         self._radius: list[np.ndarray | None] | None = None
 
-    def _run(self, reference: Reference, run: Execution) -> tuple[Named, ReferencePlan, int | None, Collect, bool]:
+    def _run(self, reference: Reference, run: Execution) -> tuple[Named, ReferencePlan, Footprint, Collect, bool]:
         values = self.inputs.values
         named = run.named
         written = {name for name, _ in named if name in values}
@@ -73,9 +73,10 @@ class References:
         kernels = ReferenceKernels(self.options.device)
         with execution.on_cpu(), reference_precision(self.options.ref_precision), kernels, trail:
             result, plan, used = run_reference(reference, options, fresh)
-        collect: Collect = partial(_collected, [(name, outline(x)) for name, x in named])
-        found = [(name, self.inputs.apart(x)) for name, x in collect(result, used)]
-        return found, plan, trail.digest, collect, kernels.launched
+            collect: Collect = partial(_collected, [(name, outline(x)) for name, x in named])
+            found = collect(result, used)
+        found = [(name, self.inputs.apart(x)) for name, x in found]
+        return found, plan, trail.footprint, collect, kernels.launched
 
     def recompute(self) -> OracleResult:
         """E, once."""

@@ -30,11 +30,13 @@ from render.entry.execution import default_dtype
 from render.entry.held_state import seeded
 from render.entry.inputs import Inputs
 from render.entry.kernels import ReferenceKernels, ShadowedKernels
+from render.entry.left_arrays import widened_arrays
 from render.entry.outputs import Named
 from render.entry.resolve import Reference, ReferencePlan
 from render.reference.local_error import Unit
 from render.reference.partly import is_much
 from render.reference.shadow import F64, FusedAttention, Lost, Made, NarrowWatch, ShadowMode, is_float
+from render.reference.trail import Footprint
 from render.result.defects import caught
 from render.result.errors import UnsupportedOp
 from render.result.footing import steadied
@@ -146,8 +148,8 @@ class Oracle:
     native: Named
     seed: int = 0
     tf32: bool = False
-    trail: int | None = None
-    """Digest of the run that gave `native`; None: not known, the widened run is taken for it."""
+    trail: Footprint | None = None
+    """Of the run that gave `native`; None: not known, the widened run is taken for it."""
     launches: str | None = None
     """The target of kernels that the reference launches; None: it launches none."""
     memo: Callable[[Any, Callable[[], Any]], Any] = lambda key, compute: compute()
@@ -176,7 +178,7 @@ class Oracle:
         if base is None:
             return self._beside()
         values, watch = base
-        if self.trail is not None and self.trail != watch.digest:
+        if self.trail is not None and not self.trail.same(watch.footprint):
             return self._checked(self._beside(), values)
         found = OracleResult(values, "recomputed in float64", lambda: self._spread(values), widened=True)
         return replace(found, work=watch.elements)
@@ -207,7 +209,7 @@ class Oracle:
             spread, mode = self._reach(Unit(native=False), True, base)
         except Exception as error:
             caught(error, "error bound of the reference")
-            spread = [np.full(x.shape, FALLBACK * _scale(x)) for x in base]
+            spread = [np.full(x.shape, FALLBACK * np.abs(x[np.isfinite(x)]).max(initial=0)) for x in base]
             return self._ends(base, spread), ASSUMED, [f"no error bound of the reference: {_why(error)}"]
         return self._ends(base, spread), _quality(mode), list(mode.notes)
 
@@ -215,6 +217,8 @@ class Oracle:
         """E of a reference that float64 inputs do not keep in float64."""
         try:
             values, spread, mode = self._carried(Unit(native=False), widened=False)
+            if self.trail is not None:
+                self.trail.check(values, self.native)
         except Exception as error:
             caught(error, "the reference with float64 beside it")
             values = [array(x) for _, x in self.native]
@@ -350,7 +354,7 @@ class Oracle:
             casts = np.zeros(lo.shape)
         with np.errstate(invalid="ignore"):
             found: np.ndarray = np.maximum(np.nan_to_num((hi - lo) / 2 - casts, nan=np.inf), 0.0)
-            return found
+        return found
 
     def _storage_error(self, i: int) -> np.ndarray:
         x = self.native[i][1]
@@ -361,9 +365,7 @@ class Oracle:
         """Its outputs. Kernels that it launches run in `kernels`, or else for their values."""
         seeded(self.seed)
         values = inputs.values
-        if kernels is None and self.launches:
-            kernels = ReferenceKernels(self.launches)
-        with steadied(), kernels or nullcontext():
+        with steadied(), kernels or (ReferenceKernels(self.launches) if self.launches else nullcontext()):
             return self.collect(self.plan.call(self.reference.fn, values), values)
 
     def _plain(self) -> list[np.ndarray] | None:
@@ -377,9 +379,9 @@ class Oracle:
         return None if found is None else (list(found[0]), found[1])
 
     def _count(self) -> tuple[list[np.ndarray], NarrowWatch] | None:
-        if (found := self._widened()) is None:
+        named, watch = self._widened() or ([], None)
+        if watch is None:
             return None
-        named, watch = found
         shapes = [(x.shape, x.is_floating_point()) for _, x in named]
         if watch.narrow or watch.drawn or shapes != [(x.shape, x.is_floating_point()) for _, x in self.native]:
             return None
@@ -402,7 +404,7 @@ class Oracle:
         watch, inputs = NarrowWatch(), self.inputs.upcast()
         watch.restart(inputs.values.values())
         try:
-            with default_dtype(F64), watch:
+            with default_dtype(F64), watch, widened_arrays():
                 return self._call(inputs), watch
         except Exception as error:
             caught(error, "the reference on widened inputs")
@@ -444,10 +446,11 @@ class Oracle:
                 mode.shadows.lend(x, x)
         with default_dtype(F64 if widened else torch.get_default_dtype()):
             # The fused attention kernels have no error rule; their definition consists of operations that have one.
-            fused = FusedAttention(mode) if unit is not None and unit.native else nullcontext()
             rounded = unit is not None and unit.native
+            fused = FusedAttention(mode) if rounded else nullcontext()
             kernels = ShadowedKernels(mode, self.launches, rounded) if self.launches else nullcontext()
-            with sdpa_kernel([SDPBackend.MATH]), kernels, mode, fused:
+            arrays = nullcontext() if rounded else widened_arrays(mode.value)
+            with sdpa_kernel([SDPBackend.MATH]), kernels, mode, fused, arrays:
                 found = self._call(inputs, nullcontext())
             values = [array(self.inputs.apart(mode.value(x))) for _, x in found]
             errors = [array(mode.error(x)) for _, x in found]
@@ -487,11 +490,6 @@ def _why(error: Exception) -> str:
     if os.environ.get("RENDER_FULL_TRACEBACK"):
         raise error
     return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"[:160]
-
-
-def _scale(x: np.ndarray) -> float:
-    finite = np.abs(x[np.isfinite(x)])
-    return float(finite.max()) if finite.size else 0.0
 
 
 def _point(end: np.ndarray, centre: np.ndarray, side: int) -> np.ndarray:

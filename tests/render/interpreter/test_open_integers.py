@@ -11,11 +11,9 @@ import torch
 import triton
 import triton.language as tl
 
-from interval_ops.profiles.profile import load_profile
 from render.interpreter.builder import Builder
-from render.interpreter.builder.floats import opened_by
 from render.interpreter.builder.integers import truths
-from render.interpreter.handle import Handle, Meter, metered
+from render.interpreter.handle import Handle
 from render.interpreter.open_integers import (
     choices,
     compared,
@@ -426,33 +424,3 @@ def doubled(x: Handle) -> Handle:
     among = choices(x)
     assert among is not None
     return integer(2 * x.v, x.dtype, x.shape, (2 * lo, 2 * hi), frozenset(), SOFT, [2 * a for a in among])
-
-
-def test_an_integer_of_a_launch_without_errors_is_the_one_of_its_bounds():
-    """They need not hold the value there; elsewhere an integer that is decided is the value's and no taint is made."""
-    x = np.full((1, 1), 3.0, np.float32)
-    with metered(Meter(muted=True)):
-        exact = np.full((1, 1), 2.75)
-        muted = opened_by(STUB, tl.int32, Handle(x, tl.float32, (1,), exact, exact), x.astype(np.int32), (exact, exact))
-        assert [int(end.item()) for end in ends(muted)] == [2, 2] and muted.v.item() == 3
-    between, silent = (np.full((1, 1), 3.0), np.full((1, 1), 3.5)), Builder.__new__(Builder)
-    silent.ctx = SimpleNamespace(taint=lambda *_: pytest.fail("a taint without a reason"), interval=True)
-    decided = opened_by(silent, tl.int32, Handle(x, tl.float32, (1,), *between), x.astype(np.int32), between)
-    assert decided.open is None and decided.v.item() == 3
-
-
-@pytest.mark.parametrize("which", [(0,), (1,), (2,), (0, 1), (0, 1, 2), ()], ids=str)
-def test_an_integer_product_is_as_open_as_its_operands(which: tuple[int, ...]) -> None:
-    """Every choice of operands lies in the ends, and where there is none the product is its value."""
-    g, dots = rng(2), Builder.__new__(Builder)
-    dots.ctx = SimpleNamespace(taint=lambda *_: NEW, interval=True, profile=load_profile("sm_90"))
-    low = [g.integers(-9, 9, (4, 4)).astype(t) for t in (np.int8, np.int8, np.int32)]
-    high = [x + np.asarray(k in which, x.dtype) for k, x in enumerate(low)]
-    given = [opened(x, x, y) if k in which else Handle(x[None], tl.dtype(str(x.dtype)), x.shape)
-             for k, (x, y) in enumerate(zip(low, high, strict=True))]  # fmt: skip
-    found = dots._integer_dot(*given)
-    lo, hi = (end[0] for end in ends(found))
-    for _ in range(20):
-        a, b, acc = (np.where(g.random((4, 4)) < 0.5, x, y).astype(int) for x, y in zip(low, high, strict=True))
-        assert (lo <= a @ b + acc).all() and (a @ b + acc <= hi).all()
-    assert (found.open is None) is (not which) and (lo != hi).any() == bool(which)

@@ -27,9 +27,10 @@ PARTS: dict[str, Callable[[Tensor], Tensor]] = {
     "product": lambda x: (torch.complex(x, like(x)) * torch.complex(like(x), x)).imag,
     "matrices": lambda x: (torch.complex(x, x) @ torch.complex(x, 2 * x).mT).real,
     "angle": lambda x: torch.complex(x, like(x)).angle(),
+    "exponential": lambda x: torch.exp(torch.complex(x, x)).real,
+    "cube": lambda x: (torch.complex(x, like(x)) ** 3).imag,
 }
 NATIVE: dict[str, Callable[[Tensor], Tensor]] = {
-    "exponential": lambda x: torch.exp(torch.complex(x, x)).real,
     "quotient": lambda x: (torch.complex(x, like(x)) / torch.complex(like(x), x)).real,
     "root": lambda x: torch.complex(x, like(x)).sqrt().real,
     "norm": lambda x: torch.linalg.vector_norm(torch.exp(torch.complex(x, x)), dim=1),

@@ -22,20 +22,40 @@ OTHER = {
     "eps": lambda x: x + torch.finfo(x.dtype).eps, "bits": lambda x: x * x.element_size(),
     "item": lambda x: x * x.sum().item(),
     "branch": lambda x: x * 2 if x.dtype == torch.float64 else x + x, "tenth": lambda x: x * torch.tensor([0.1]),
-    "numpy": lambda x: x + torch.from_numpy(np.exp(x.numpy())).to(x.dtype), "inf": torch.nan_to_num,
+    "inf": torch.nan_to_num,
     "list": lambda x: x * torch.tensor(x.cumsum(0).tolist()),
     "lowest": lambda x: x.masked_fill(x > 0, torch.finfo(x.dtype).min),
 }  # fmt: skip
 
 
-def digests(function):
+IN_NUMPY = {
+    "exp": (lambda x: x + torch.from_numpy(np.exp(x.numpy())).to(x.dtype), True),
+    "before a product": (lambda x: torch.from_numpy(np.tanh(np.asarray(x)) * 0.1).to(x.dtype) @ x.T, True),
+    "by dtype": (lambda x: x + torch.from_numpy(x.numpy() * x.numpy().dtype.itemsize).to(x.dtype), False),
+    "other operations": (lambda x: torch.from_numpy(x.numpy() * 2).exp() if x.itemsize > 2 else x.exp(), False),
+    "another shape": (lambda x: torch.from_numpy(np.resize(x.numpy(), x.itemsize)).sum(), False),
+}
+
+
+@pytest.mark.parametrize("name", IN_NUMPY)
+def test_what_comes_back_from_numpy_is_near(name):
+    function, same = IN_NUMPY[name]
+    narrow, wide = footprints(function)
+    assert wide.arrived and narrow.same(wide) is same
+
+
+def footprints(function):
     found = []
     for x, default in ((X, torch.float32), (X.double(), torch.float64)):
         with default_dtype(default), Trail() as trail:
             trail.restart([x])
             function(x)
-        found.append(trail.digest)
+        found.append(trail.footprint)
     return found
+
+
+def digests(function):
+    return [x.digest for x in footprints(function)]
 
 
 @pytest.mark.parametrize("name", ONE)

@@ -1,0 +1,111 @@
+"""numpy in a reference whose inputs are float64, or have float64 beside them: floats stay float64 there.
+
+E rounds nothing, in torch by float64 beside each value. An array of float64 keeps that through casts to other floats,
+and so do arrays that the reference makes to write into; constants are as their author rounded them.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from render.entry.target import is_tool_file
+from render.interpreter.scope import PatchScope
+
+_AROUND = frozenset(["array", "leaves"])
+_HERE = str(Path(__file__).parents[1])
+_MADE = re.compile("(zeros|ones|empty|full)(_like)?|arange|linspace")
+_CONVERTED = re.compile("array|as(any|contiguous)?array")
+"""numpy's functions that make arrays, of nothing and of others, by their names."""
+
+
+class WidenedArray(np.ndarray):
+    """Stays float64 through casts to other floats."""
+
+    def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Any:
+        kept = self.dtype == np.float64 and np.dtype(dtype).kind == "f"
+        return super().astype(self.dtype if kept else dtype, *args, **kwargs)
+
+
+def is_asked_outside(frame: FrameType | None) -> bool:
+    """Whether the user's code calls `Tensor.numpy`, which each of those who watch it stands around."""
+    while frame is not None and (
+        frame.f_code.co_name == "__array__"
+        or (frame.f_code.co_name in _AROUND and frame.f_code.co_filename.startswith(_HERE))
+    ):
+        frame = frame.f_back
+    return frame is not None and not is_tool_file(frame.f_code.co_filename)
+
+
+@contextmanager
+def watched(tell: Callable[[torch.Tensor], None], *names: str) -> Iterator[None]:
+    """`tell` hears in the body of each tensor of which the user's code takes all numbers at once, by these methods."""
+
+    def telling(plain: Callable[..., Any]) -> Callable[..., Any]:
+        def leaves(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            if is_asked_outside(sys._getframe(1)):
+                tell(x)
+            return plain(x, *args, **kwargs)  # the user's call
+
+        return leaves
+
+    with PatchScope() as scope:
+        for name in names:
+            scope.set(torch.Tensor, name, telling(getattr(torch.Tensor, name)))
+        yield
+
+
+@contextmanager
+def widened_arrays(value: Callable[[torch.Tensor], torch.Tensor] = lambda x: x) -> Iterator[None]:
+    """Arrays of tensors are such ones in the body, with the numbers that `value` gives for them."""
+    numpy = torch.Tensor.numpy
+
+    def array(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if not x.is_floating_point() or not is_asked_outside(sys._getframe(1)):
+            return numpy(x, *args, **kwargs)
+        with _disable_current_modes():
+            wide = value(x).detach()
+        found = numpy(wide, *args, **kwargs)  # the user's call
+        return found.view(WidenedArray) if found.dtype == np.float64 else found
+
+    with PatchScope() as scope:
+        scope.set(torch.Tensor, "numpy", array)
+        scope.update(np, {n: _maker(made) for n, made in vars(np).items() if _MADE.fullmatch(n)})
+        scope.update(np, {n: _converter(made) for n, made in vars(np).items() if _CONVERTED.fullmatch(n)})
+        yield
+
+
+def _wide(found: Any, frame: FrameType) -> Any:
+    floats = isinstance(found, np.ndarray) and found.dtype.kind == "f" and not is_tool_file(frame.f_code.co_filename)
+    return np.ndarray.astype(found, np.float64, copy=False).view(WidenedArray) if floats else found
+
+
+def _maker(plain: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(plain)
+    def made(*args: Any, **kwargs: Any) -> Any:
+        return _wide(plain(*args, **kwargs), sys._getframe(1))
+
+    return made
+
+
+def _converter(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """Of what is wide already no number is rounded."""
+
+    @wraps(plain)
+    def converted(data: Any, dtype: Any = None, **kwargs: Any) -> Any:
+        wide = isinstance(data, WidenedArray) or (isinstance(data, torch.Tensor) and data.is_floating_point())
+        if wide and dtype is not None and np.dtype(dtype).kind == "f":
+            dtype = None
+        return _wide(plain(data, dtype, **kwargs), sys._getframe(1))
+
+    return converted
