@@ -139,7 +139,7 @@ def unread(references: References, entry: Entry, arrays: Sequence[tuple[HostSite
     with on_cpu():
         seen = _ReadTensors()
         try:
-            with watched(seen.leaves, "numpy", "tolist"):
+            with watched(seen.leaves, "numpy", "tolist", "__dlpack__"):
                 oracle.run_native(seen)
         except Exception as error:  # it ran before: what it does now is not known
             caught(error, "what the reference reads")
@@ -174,7 +174,8 @@ class _ReadTensors(TorchDispatchMode):
     @in_parts
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         operands = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor) and _plain(x)]
-        if not func.is_view and not func._schema.name.endswith(_LIKE):
+        of_bits = func is torch.ops.aten.view.dtype  # who reads those reads no floats
+        if of_bits or (not func.is_view and not func._schema.name.endswith(_LIKE)):
             for x in operands:
                 if self._left and (func._schema.name == _FROM_OUTSIDE or not x.untyped_storage().resizable()):
                     self.made.add(x.untyped_storage()._cdata)  # numpy computed it

@@ -281,6 +281,27 @@ def test_complex_tables_are_tables(given, gain, label):
         assert classify(lambda x, table: parted_turn(x, table, gain), x, turns, ref=plain).label == label
 
 
+READINGS = {
+    "bits": lambda x: x.view(torch.int32).clone().view(torch.float32),
+    "an array": lambda x: torch.from_numpy(x.numpy() * np.float32(1)),
+    "a capsule": lambda x: torch.from_numpy(np.from_dlpack(x) * np.float32(1)),
+    "a list": lambda x: torch.tensor(x.tolist()),
+}
+
+
+@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize(("gain", "label"), [(1.0, "Type-I"), (1.001, "Type-II")])
+def test_a_reference_reads_its_input_in_any_way(reading, gain, label):
+    tables = ANGLES.double().cos().float(), ANGLES.double().sin().float()
+    x = torch.randn(8, 32, generator=torch.Generator().manual_seed(2))
+
+    def plain(x):
+        (a, b), c, s = READINGS[reading](x).chunk(2, 1), ANGLES.cos(), ANGLES.sin()
+        return torch.cat([a * c - b * s, a * s + b * c], 1)
+
+    assert classify(lambda x: parted_turn(x, tables, gain), x, ref=plain).label == label
+
+
 N = 64
 
 
