@@ -7,6 +7,7 @@ from argparse import Namespace
 from collections import UserDict, UserList, deque
 from collections.abc import Iterable, Iterator
 from functools import lru_cache, partial
+from gc import get_referents
 from threading import local
 from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
@@ -100,7 +101,9 @@ def _parts(x: Any) -> list[tuple[str, Any]]:
         return [("", x.__self__), ("", x.__func__)]
     if isinstance(x, partial):
         return [("", x.func), *((f"[{i}]", v) for i, v in enumerate(x.args)), *_named(x.keywords), *_named(vars(x))]
-    if isinstance(x, CACHED | staticmethod | classmethod):
+    if isinstance(x, CACHED):
+        return [("", x.__wrapped__), *(("(...)", v) for v in _results(x))]
+    if isinstance(x, staticmethod | classmethod):
         return [("", x.__wrapped__)]
     if isinstance(x, property):
         return [("", f) for f in (x.fget, x.fset) if f is not None]
@@ -108,10 +111,20 @@ def _parts(x: Any) -> list[tuple[str, Any]]:
         return _named(dict(vars(x))) if is_users_own(x.__module__) else []
     within: list[tuple[str, Any]] = []
     if isinstance(x, dict):
-        within = [(f"[{k!r}]" if isinstance(k, str | int) else "[...]", v) for k, v in x.items()]
+        held = ((k, v) for k, v in x.items() if not isinstance(v, _NO_STATE))
+        within = [(f"[{k!r}]" if isinstance(k, str | int) else "[...]", v) for k, v in held]
     elif isinstance(x, list | tuple | set | frozenset | deque):
-        within = [(f"[{i}]", v) for i, v in enumerate(x)]
+        within = [(f"[{i}]", v) for i, v in enumerate(x) if not isinstance(v, _NO_STATE)]
     return within + _of_object(x) if is_object(x) else within
+
+
+def _results(cached: Any) -> Iterator[Any]:
+    """What an `lru_cache` has kept: it holds results itself, or one without a limit a table of them."""
+    for x in get_referents(cached):
+        if not isinstance(x, dict):
+            yield x
+        elif x is not vars(cached):
+            yield from x.values()
 
 
 def _of_object(x: Any) -> list[tuple[str, Any]]:

@@ -27,9 +27,9 @@ def classify(folder: Path, text: str, *options: str):  # type: ignore[no-untyped
 
 
 ENDLESS = (
-    "while True:\n        pass",
-    "import time\n    time.sleep(600)",
     "while True:\n        try:\n            pass\n        except Exception:\n            pass",
+    pytest.param("while True:\n        pass", marks=pytest.mark.slow),
+    pytest.param("import time\n    time.sleep(600)", marks=pytest.mark.slow),
 )
 
 

@@ -1,7 +1,7 @@
 """What a function holds: closures, bound objects, modules, globals that it or its helpers name."""
 
 import math
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from types import SimpleNamespace
 
 import torch
@@ -62,6 +62,27 @@ def test_what_holds_itself_and_what_has_no_end_are_walked_once_and_in_part():
     ring.append(ring)
     assert [x for _, x in walk([ring])] == [ring]
     assert len([*walk([[[i] for i in range(2 * MOST)]])]) <= MOST + 1
+
+
+@lru_cache
+def table(n):
+    return torch.ones(n)
+
+
+@cache
+def tables(n):
+    return torch.ones(n), "and a name"
+
+
+def test_what_caches_of_functions_have_kept_is_held():
+    def fn():
+        return table(3), tables(4)
+
+    table.cache_clear()
+    tables.cache_clear()
+    assert names(fn) == []
+    fn()
+    assert names(fn) == ["table(...)", "tables(...)[0]"]
 
 
 def test_storages_are_named_once():

@@ -88,6 +88,7 @@ RUNS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_everything_works_without_python_flint():
     """The same tests once more, in a process where it cannot be imported."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "RENDER_TEST_MULTIPLIER": "0.4"}
