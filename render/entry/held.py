@@ -8,6 +8,7 @@ from collections import UserDict, UserList, deque
 from collections.abc import Iterable, Iterator
 from functools import lru_cache, partial
 from gc import get_referents
+from itertools import islice
 from threading import local
 from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
@@ -24,6 +25,7 @@ CACHED = type(lru_cache(int))
 _NAMESPACES = (SimpleNamespace, Namespace, UserDict, UserList, local)
 """Python's own classes whose objects hold what user code puts there."""
 _NO_STATE = (int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
+_PLAIN = frozenset(_NO_STATE)
 
 
 def held_by(fn: Any) -> list[tuple[str, torch.Tensor]]:
@@ -111,10 +113,10 @@ def _parts(x: Any) -> list[tuple[str, Any]]:
         return _named(dict(vars(x))) if is_users_own(x.__module__) else []
     within: list[tuple[str, Any]] = []
     if isinstance(x, dict):
-        held = ((k, v) for k, v in x.items() if not isinstance(v, _NO_STATE))
+        held = x.items() if set(map(type, x.values())) - _PLAIN else ()
         within = [(f"[{k!r}]" if isinstance(k, str | int) else "[...]", v) for k, v in held]
-    elif isinstance(x, list | tuple | set | frozenset | deque):
-        within = [(f"[{i}]", v) for i, v in enumerate(x) if not isinstance(v, _NO_STATE)]
+    elif isinstance(x, list | tuple | set | frozenset | deque) and set(map(type, x)) - _PLAIN:
+        within = [(f"[{i}]", v) for i, v in islice(enumerate(x), MOST) if not isinstance(v, _NO_STATE)]
     return within + _of_object(x) if is_object(x) else within
 
 

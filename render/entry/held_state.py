@@ -14,8 +14,9 @@ from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
+from operator import is_
 from types import CellType, FunctionType
 from typing import Any
 
@@ -50,7 +51,7 @@ class HeldState:
         self._roots = list(roots)
         self._memory: dict[int, tuple[torch.UntypedStorage, torch.UntypedStorage]] = {}
         self._arrays: list[np.ndarray] = []
-        self._places: list[_Places] = []
+        self._places: list[_Places | _Items] = []
         self._back: list[Back] = []
         self._steps: set[int] = set()
         """Ids of what optimisers fill as they step, which is no cache."""
@@ -105,7 +106,10 @@ class HeldState:
         else:
             if isinstance(x, torch.optim.Optimizer):
                 self._steps |= {id(x), id(x.state), *map(id, x.state.values())}
-            self._places += [replace(found, fills=found.fills and id(x) not in self._steps) for found in _places(x)]
+            for found in _places(x):
+                if isinstance(found, _Places) and id(x) in self._steps:
+                    found.fills = False
+                self._places.append(found)
 
     def _keep_tensor(self, x: torch.Tensor) -> None:
         if x.layout is not torch.strided or x.is_meta or type(x) not in (torch.Tensor, torch.nn.Parameter):
@@ -139,14 +143,19 @@ class _Places:
     fills: bool = True
     """Whether something that was missing may stay."""
     saved: Named = field(default_factory=dict)
+    moves: bool = False
+    """Whether an iterator is among the values."""
 
     def __post_init__(self) -> None:
         self.saved = self.read()
+        self.moves = _any_moves(self.saved.values())
 
     def restore(self, memo: Named | None) -> None:
-        now = self.read()
-        wanted = self.saved if memo is None else {k: _again(v, memo) for k, v in self.saved.items()}
-        if [*map(id, now), *map(id, now.values())] != [*map(id, wanted), *map(id, wanted.values())]:
+        now, wanted = self.read(), self.saved
+        if self.moves and memo is not None:
+            wanted = {k: _again(v, memo) for k, v in wanted.items()}
+        same = len(now) == len(wanted) and all(map(is_, now, wanted))
+        if not same or not all(map(is_, now.values(), wanted.values())):
             self.write(wanted, {k: v for k, v in now.items() if k not in wanted})
 
     def filled(self) -> list[Any]:
@@ -158,7 +167,7 @@ class _Places:
         return list(new.values())
 
 
-def _places(x: Any) -> list[_Places]:
+def _places(x: Any) -> list[_Places | _Items]:
     """The names that an object of any kind holds values by."""
     if isinstance(x, FunctionType):
         cells = [_cell(cell) for cell in x.__closure__ or ()]
@@ -167,8 +176,8 @@ def _places(x: Any) -> list[_Places]:
         return [_class(x)] if is_users_own(x.__module__) else []
     if isinstance(x, CACHED):  # what was there before nobody can tell
         return [_cache(x)] if x.cache_info().currsize == 0 else []
-    found = [_all(x)] if isinstance(x, dict) else []
-    found += [_items(x)] if isinstance(x, list | deque | set | bytearray | array) else []
+    found: list[_Places | _Items] = [_all(x)] if isinstance(x, dict) else []
+    found += [_Items(x)] if isinstance(x, list | deque | set | bytearray | array) else []
     if is_object(x):
         found += [_all(vars(x))] if hasattr(x, "__dict__") else []
         found += [_slots(x)] if slot_names(x) else []
@@ -238,28 +247,51 @@ def _cache(function: Any) -> _Places:
     )
 
 
+def _any_moves(values: Iterable[Any]) -> bool:
+    return any(_is_moving(kind) for kind in set(map(type, values)))
+
+
+def _is_moving(kind: type) -> bool:
+    return issubclass(kind, Iterator) and kind.__module__ in ("builtins", "itertools")
+
+
 def _again(value: Any, memo: Named) -> Any:
     """An iterator of Python's own that is where this one is, which nobody moves then; others as they are."""
-    if isinstance(value, Iterator) and type(value).__module__ in ("builtins", "itertools"):
+    if _is_moving(type(value)):
         with warnings.catch_warnings(), suppress(Exception):  # generators and what draws from them have one life
             warnings.simplefilter("ignore", DeprecationWarning)
             return copy.deepcopy(value, memo)
     return value
 
 
-def _items(x: Any) -> _Places:
+class _Items:
     """Those of a container that knows no names."""
 
-    def write(wanted: Named, gone: Named) -> None:
-        if isinstance(x, list):
-            list.__setitem__(x, slice(None), wanted.values())
-        elif isinstance(x, deque | set):
-            x.clear()
-            (x.extend if isinstance(x, deque) else x.update)(wanted.values())
-        else:
-            x[:] = type(x)(x.typecode, wanted.values()) if isinstance(x, array) else bytes(wanted.values())
+    def __init__(self, x: Any) -> None:
+        self._x = x
+        self._numbers = isinstance(x, bytearray | array)
+        self._saved = x[:] if self._numbers else list(x)
+        self._moves = not self._numbers and _any_moves(x)
 
-    return _Places(lambda: dict(enumerate(x)), write, fills=False)
+    def restore(self, memo: Named | None) -> None:
+        x, wanted = self._x, self._saved
+        if self._numbers:
+            if x != wanted:
+                x[:] = wanted
+            return
+        if self._moves and memo is not None:
+            wanted = [_again(v, memo) for v in wanted]
+        if len(x) == len(wanted) and all(map(is_, x, wanted)):
+            return
+        if isinstance(x, list):
+            list.__setitem__(x, slice(None), wanted)
+        else:
+            x.clear()
+            (x.extend if isinstance(x, deque) else x.update)(wanted)
+
+    def filled(self) -> list[Any]:
+        """What was appended is no cache."""
+        return []
 
 
 def _state(x: Any) -> Back | None:
