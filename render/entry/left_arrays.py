@@ -6,13 +6,15 @@ and so do arrays that the reference makes to write into; constants are as their 
 
 from __future__ import annotations
 
+import linecache
 import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import wraps
+from functools import lru_cache, wraps
+from itertools import islice
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
@@ -85,15 +87,30 @@ def widened_arrays(value: Callable[[torch.Tensor], torch.Tensor] = lambda x: x) 
         yield
 
 
-def _wide(found: Any, frame: FrameType) -> Any:
-    floats = isinstance(found, np.ndarray) and found.dtype.kind == "f" and not is_tool_file(frame.f_code.co_filename)
+def _wide(found: Any) -> Any:
+    floats = isinstance(found, np.ndarray) and found.dtype.kind == "f"
     return np.ndarray.astype(found, np.float64, copy=False).view(WidenedArray) if floats else found
+
+
+def _calls(frame: FrameType, name: str) -> bool:
+    """Whether the user's code is at a call by this name, and not at one of compiled code, which has no frame of its own
+    and takes the types that it asks for as given: `rng.random(n, dtype=np.float32)` fills what `numpy.empty` gives."""
+    return not is_tool_file(frame.f_code.co_filename) and _called(frame.f_code, frame.f_lasti) == name
+
+
+@lru_cache(maxsize=1 << 12)
+def _called(code: CodeType, at: int) -> str:
+    """The name of what an instruction calls, as its line has it; "" where there is no source."""
+    line, _, column, _ = next(islice(code.co_positions(), at // 2, None), (None,) * 4)
+    text = linecache.getline(code.co_filename, line or 0).encode()[column or 0 :].decode(errors="replace")
+    return text.partition("(")[0].strip().rpartition(".")[2]
 
 
 def _maker(plain: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(plain)
     def made(*args: Any, **kwargs: Any) -> Any:
-        return _wide(plain(*args, **kwargs), sys._getframe(1))
+        found = plain(*args, **kwargs)
+        return _wide(found) if _calls(sys._getframe(1), plain.__name__) else found
 
     return made
 
@@ -103,9 +120,11 @@ def _converter(plain: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(plain)
     def converted(data: Any, dtype: Any = None, **kwargs: Any) -> Any:
+        if not _calls(sys._getframe(1), plain.__name__):
+            return plain(data, dtype, **kwargs)
         wide = isinstance(data, WidenedArray) or (isinstance(data, torch.Tensor) and data.is_floating_point())
         if wide and dtype is not None and np.dtype(dtype).kind == "f":
             dtype = None
-        return _wide(plain(data, dtype, **kwargs), sys._getframe(1))
+        return _wide(plain(data, dtype, **kwargs))
 
     return converted

@@ -109,8 +109,8 @@ class Trail(TorchDispatchMode):
             key.append(x)
 
     def _arrives(self, x: torch.Tensor) -> None:
-        """A tensor that no operation made."""
-        if self._left and x.numel() > 1:
+        """A tensor that no operation made; numpy's memory cannot grow."""
+        if x.numel() > 1 and (self._left or not x.untyped_storage().resizable()):
             self.arrived.append(_numbers(x))
         else:
             self.digest = hash((self.digest, _numbers(x).tobytes()))

@@ -72,4 +72,25 @@ def test_arrays_stay_float64_where_the_user_makes_them():
         assert [a.dtype for a in made] == [np.float64] * 4 and isinstance(made[0].astype(np.float16), WidenedArray)
         assert made[0].tolist() == [0.125, 1.125, 2.125] and made[3][0] == np.float32(0.1), "constants as they are"
         assert np.arange(3).dtype.kind == "i" and made[0].astype(np.int32).dtype == np.int32
+        z = np.zeros
+        assert z(2, np.float32).dtype == np.float32, "by a name of the user's own it may be anybody's"
+        drawn = np.random.default_rng(3).random(5, dtype=np.float32)
+    assert drawn.tolist() == np.random.default_rng(3).random(5, dtype=np.float32).tolist(), "compiled code fills it"
     assert np.zeros(2, np.float32).dtype == np.float32 and type(x.numpy()) is np.ndarray
+
+
+@pytest.mark.parametrize(("gain", "label"), [(1.0, "Type-I"), (1.02, "Type-II")])
+def test_what_compiled_code_of_numpy_fills_is_what_it_is(gain, label):
+    zeros = torch.zeros(16, 32)
+
+    def entry(x):
+        drawn = np.random.default_rng(1).random((16, 32), dtype=np.float32)
+        return scaled(x, torch.from_numpy(drawn), zeros, gain)
+
+    def reference(x):
+        out, drawn = np.empty((16, 32), dtype=np.float32), np.random.default_rng(1)
+        drawn.random(dtype=np.float32, out=(kept := np.ndarray((16, 32), np.float32)))
+        out[...] = kept
+        return x * torch.from_numpy(out)
+
+    assert classify(entry, X, ref=reference).label == label
