@@ -14,7 +14,7 @@ import torch
 
 from interval_ops.profiles.file import ProfileError
 from interval_ops.profiles.profile import MissingRule, Profile, load_profile
-from render.entry.held_state import drawn, seeded
+from render.entry.held_state import once, seeded
 from render.entry.inputs import Inputs
 from render.entry.outputs import Named, flatten, outline, settled, stored_arguments, stored_besides, values
 from render.entry.target import as_kernel_error, returned_names, returning
@@ -264,13 +264,9 @@ class Entry:
 
     def _call(self, inputs: Inputs) -> Any:
         seeded(self.seed)
-        before = drawn()
         try:
-            with steadied():
-                result = settled(self.fn(*inputs.args, **inputs.kwargs))
-            if self.inputs.held is not None and drawn() != before:
-                self.inputs.held.keep_filled()
-            return result
+            with once(self.inputs.held), steadied():
+                return settled(self.fn(*inputs.args, **inputs.kwargs))
         except (RenderError, UnsupportedOp, MissingRule, KernelError):
             raise
         except BaseException as error:

@@ -6,9 +6,10 @@ import sys
 from argparse import Namespace
 from collections import UserDict, UserList, deque
 from collections.abc import Iterable, Iterator
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from gc import get_referents
 from itertools import islice
+from pathlib import Path
 from threading import local
 from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
@@ -51,9 +52,20 @@ def walk(roots: Iterable[Any]) -> Iterator[tuple[str, Any]]:
 
 
 def is_users_own(home: str | None) -> bool:
-    """Whether a module of this name is neither Python's own nor one of what RENDER stands on."""
+    """Whether a module of this name is neither Python's own nor installed: what libraries register comes once."""
     top = (home or "builtins").partition(".")[0]
-    return top == "__main__" or (top not in TOOLS and top not in sys.stdlib_module_names)
+    if top == "__main__":
+        return True
+    if top in TOOLS or top in sys.stdlib_module_names:
+        return False
+    file = getattr(sys.modules.get(top), "__file__", None)
+    return file is None or not _are_installed(Path(file).parents[Path(file).name == "__init__.py"])
+
+
+@cache
+def _are_installed(folder: Path) -> bool:
+    """Whether distributions lie here, as pip puts them."""
+    return any(folder.glob("*.dist-info"))
 
 
 def is_object(x: Any) -> bool:

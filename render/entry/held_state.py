@@ -2,13 +2,15 @@
 
 What a call changes of it is put back where it lies: memory of tensors and arrays, containers, attributes, variables of
 closures and modules, generators of random numbers. Where a call draws random numbers, what it puts where nothing was
-(into a cache, an attribute that is None before) stays: a call that misses it there draws others.
+(into a cache, an attribute that is None before) stays: a call that misses it there draws others. So does what modules
+of the user's register that a call imports.
 """
 
 from __future__ import annotations
 
 import copy
 import random
+import sys
 import warnings
 from array import array
 from collections import OrderedDict, deque
@@ -42,6 +44,16 @@ def drawn() -> tuple[Any, ...]:
     """How far everybody's generators are: another value once somebody has drawn."""
     numpys: Any = np.random.get_state()  # noqa: NPY002 - as above
     return torch.default_generator.get_state().numpy().tobytes(), bytes(numpys[1]), numpys[2], random.getstate()
+
+
+@contextmanager
+def once(held: HeldState | None) -> Iterator[None]:
+    """The body is a call. What it fills while it draws random numbers, or imports modules of the user's, stays: neither
+    comes a second time."""
+    before, loaded = drawn(), set(sys.modules)
+    yield
+    if held is not None and (drawn() != before or any(map(is_users_own, set(sys.modules) - loaded))):
+        held.keep_filled()
 
 
 class HeldState:

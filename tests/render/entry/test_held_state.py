@@ -4,13 +4,14 @@ import collections
 import functools
 import itertools
 import random
+import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-from render.entry.held_state import HeldState, drawn, seeded
+from render.entry.held_state import HeldState, drawn, once, seeded
 from render.entry.inputs import of_call
 
 COUNT = 0
@@ -264,3 +265,36 @@ def test_a_generator_function_has_one_life():
     assert next(it) == 0
     state.restore()
     assert next(it) == 1
+
+
+def test_what_a_module_registers_that_a_call_imports_stays(tmp_path, monkeypatch):
+    (tmp_path / "registered_late.py").write_text("def fill(found):\n    found.setdefault('kernel', len)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "registered_late", raising=False)
+    registry, calls = {}, [0]
+
+    def step():
+        calls[0] += 1
+        if "registered_late" not in sys.modules:
+            __import__("registered_late").fill(registry)
+        return registry["kernel"]
+
+    state = HeldState([step])
+    for _ in range(3):
+        state.restore()
+        with once(state):
+            step()
+        assert calls == [1]
+    monkeypatch.delitem(sys.modules, "registered_late")
+
+
+def test_what_libraries_keep_is_theirs(tmp_path, monkeypatch):
+    (tmp_path / "kept_by_library.py").write_text("CACHE = {}\n\ndef fill():\n    CACHE['x'] = 1\n")
+    (tmp_path / "some-1.0.dist-info").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    library = __import__("kept_by_library")
+    state = HeldState([lambda: library.fill(), library.fill])
+    library.fill()
+    state.restore()
+    assert library.CACHE == {"x": 1}
+    monkeypatch.delitem(sys.modules, "kept_by_library")
