@@ -59,12 +59,13 @@ def is_users_own(home: str | None) -> bool:
     if top in TOOLS or top in sys.stdlib_module_names:
         return False
     file = getattr(sys.modules.get(top), "__file__", None)
-    return file is None or not _are_installed(Path(file).parents[Path(file).name == "__init__.py"])
+    return file is None or not _is_installed(file)
 
 
 @cache
-def _are_installed(folder: Path) -> bool:
-    """Whether distributions lie here, as pip puts them."""
+def _is_installed(file: str) -> bool:
+    """Whether a module or package lies beside distributions, as pip puts them."""
+    folder = Path(file).parents[Path(file).name == "__init__.py"]
     return any(folder.glob("*.dist-info"))
 
 
