@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from render.result.defects import caught
 from render.result.footing import TOOLS
 
 MOST = 1 << 14
@@ -33,7 +34,7 @@ def held_by(fn: Any) -> list[tuple[str, torch.Tensor]]:
     """(name, tensor), each storage once, in the order in which they are met."""
     found: dict[int, tuple[str, torch.Tensor]] = {}
     for name, x in walk([fn]):
-        if isinstance(x, torch.Tensor) and x.layout is torch.strided and not x.is_meta:
+        if issubclass(type(x), torch.Tensor) and x.layout is torch.strided and not x.is_meta:
             found.setdefault(x.untyped_storage()._cdata, (name.lstrip("."), x.detach()))
     return list(found.values())
 
@@ -44,22 +45,28 @@ def walk(roots: Iterable[Any]) -> Iterator[tuple[str, Any]]:
     seen: dict[int, Any] = {}
     while waiting and len(seen) <= MOST:
         name, x = waiting.popleft()
-        if isinstance(x, _NO_STATE) or id(x) in seen:
+        if issubclass(type(x), _NO_STATE) or id(x) in seen:  # a proxy says of itself that it is another object
             continue
         seen[id(x)] = x  # which keeps its identity its own
         yield name, x
-        waiting.extend((name + key, inner) for key, inner in _parts(x))
+        try:
+            waiting.extend((name + key, inner) for key, inner in _parts(x))
+        except Exception as error:  # a proxy, or a container with methods of its own
+            caught(error, "what a function holds")
 
 
 def is_users_own(home: str | None) -> bool:
     """Whether a module of this name is neither Python's own nor installed: what libraries register comes once."""
-    top = (home or "builtins").partition(".")[0]
-    if top == "__main__":
-        return True
-    if top in TOOLS or top in sys.stdlib_module_names:
+    if is_of_tools(home):
         return False
-    file = getattr(sys.modules.get(top), "__file__", None)
-    return file is None or not _is_installed(file)
+    file = getattr(sys.modules.get((home or "").partition(".")[0]), "__file__", None)
+    return home == "__main__" or file is None or not _is_installed(file)
+
+
+def is_of_tools(home: str | None) -> bool:
+    """Whether a module of this name is Python's own or one of what RENDER stands on."""
+    top = (home or "builtins").partition(".")[0]
+    return top in TOOLS or (top in sys.stdlib_module_names and top != "__main__")
 
 
 @cache
@@ -129,7 +136,7 @@ def _parts(x: Any) -> list[tuple[str, Any]]:
         held = x.items() if set(map(type, x.values())) - _PLAIN else ()
         within = [(f"[{k!r}]" if isinstance(k, str | int) else "[...]", v) for k, v in held]
     elif isinstance(x, list | tuple | set | frozenset | deque) and set(map(type, x)) - _PLAIN:
-        within = [(f"[{i}]", v) for i, v in islice(enumerate(x), MOST) if not isinstance(v, _NO_STATE)]
+        within = [(f"[{i}]", v) for i, v in islice(enumerate(x), MOST) if not issubclass(type(v), _NO_STATE)]
     return within + _of_object(x) if is_object(x) else within
 
 
@@ -155,6 +162,10 @@ def _named(values: dict[str, Any]) -> list[tuple[str, Any]]:
     return [(f".{n}", v) for n, v in values.items() if not n.startswith("__")]
 
 
+def _wrapped(fn: FunctionType) -> list[tuple[str, Any]]:
+    return [("", vars(fn)["__wrapped__"])] if "__wrapped__" in vars(fn) else []
+
+
 def _of_function(fn: FunctionType) -> list[tuple[str, Any]]:
     found = []
     for n, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
@@ -162,7 +173,8 @@ def _of_function(fn: FunctionType) -> list[tuple[str, Any]]:
             found.append((f".{n}", cell.cell_contents))
         except ValueError:  # not bound yet
             continue
+    if is_of_tools(fn.__module__):  # its own books are none of a call's state; what it calls may be the user's
+        return [*((n, v) for n, v in found if callable(v)), *_wrapped(fn)]
     found += [(".__defaults__", fn.__defaults__), (".__kwdefaults__", fn.__kwdefaults__), *_named(vars(fn))]
-    if (wrapped := vars(fn).get("__wrapped__")) is not None:
-        found.append(("", wrapped))
+    found += _wrapped(fn)
     return found + [(f"{of}.{n}", space[n]) for of, space, names in spaces_of(fn) for n in names if n in space]

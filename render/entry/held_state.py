@@ -26,7 +26,8 @@ import numpy as np
 import torch
 from numpy.lib.array_utils import byte_bounds
 
-from render.entry.held import CACHED, is_object, is_users_own, slot_names, slots_of, spaces_of, walk
+from render.entry.held import CACHED, is_object, is_of_tools, is_users_own, slot_names, slots_of, spaces_of, walk
+from render.result.defects import caught
 
 Named = dict[Any, Any]
 Back = Callable[[], None]
@@ -106,7 +107,10 @@ class HeldState:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of old names that modules still answer to
             for _, x in walk(roots):
-                self._keep_one(x)
+                try:
+                    self._keep_one(x)
+                except Exception as error:  # as in `walk`
+                    caught(error, "the state that a function holds")
 
     def _keep_one(self, x: Any) -> None:
         if isinstance(x, torch.Tensor):
@@ -134,8 +138,8 @@ class HeldState:
         def back() -> None:
             if (x.data_ptr(), x.size(), x.stride()) != (seen.data_ptr(), seen.size(), seen.stride()):
                 x.data = seen
-            if x.is_leaf and (x.requires_grad, x.grad) != (wanted, grad):
-                x.grad = grad if x.requires_grad_(wanted).requires_grad else None
+            if x.is_leaf and (x.requires_grad is not wanted or x.grad is not grad):
+                x.requires_grad_(wanted).grad = grad
 
         self._back.append(back)
 
@@ -182,6 +186,8 @@ class _Places:
 def _places(x: Any) -> list[_Places | _Items]:
     """The names that an object of any kind holds values by."""
     if isinstance(x, FunctionType):
+        if is_of_tools(x.__module__):
+            return []
         cells = [_cell(cell) for cell in x.__closure__ or ()]
         return [*cells, *(_some(space, names) for _, space, names in spaces_of(x)), _all(vars(x))]
     if isinstance(x, type):

@@ -68,8 +68,9 @@ def watched(tell: Callable[[torch.Tensor], None], *names: str) -> Iterator[None]
 
 
 @contextmanager
-def widened_arrays(value: Callable[[torch.Tensor], torch.Tensor] = lambda x: x) -> Iterator[None]:
-    """Arrays of tensors are such ones in the body, with the numbers that `value` gives for them."""
+def widened_arrays(computes: bool, value: Callable[[torch.Tensor], torch.Tensor] = lambda x: x) -> Iterator[None]:
+    """Arrays of tensors are such ones in the body, with the numbers that `value` gives for them, and where the body
+    `computes` in numpy, not only makes tables there, arrays that it makes itself."""
     numpy = torch.Tensor.numpy
 
     def array(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -82,8 +83,9 @@ def widened_arrays(value: Callable[[torch.Tensor], torch.Tensor] = lambda x: x) 
 
     with PatchScope() as scope:
         scope.set(torch.Tensor, "numpy", array)
-        scope.update(np, {n: _maker(made) for n, made in vars(np).items() if _MADE.fullmatch(n)})
-        scope.update(np, {n: _converter(made) for n, made in vars(np).items() if _CONVERTED.fullmatch(n)})
+        if computes:
+            scope.update(np, {n: _maker(made) for n, made in vars(np).items() if _MADE.fullmatch(n)})
+            scope.update(np, {n: _converter(made) for n, made in vars(np).items() if _CONVERTED.fullmatch(n)})
         yield
 
 

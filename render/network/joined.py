@@ -24,7 +24,7 @@ from render.interpreter.memory import Envelope
 from render.interpreter.memory.shadow import hull_of
 from render.network import sums
 from render.network.capture import Key, Tensors
-from render.network.layered import At, LayerTwin, settled
+from render.network.layered import At, CarriedPart, LayerTwin, settled
 from render.network.pairs import Pair
 from render.network.passed import Passed
 from render.reference.figures import stride
@@ -167,7 +167,7 @@ class AnchoredMode(ShadowMode):
 
 
 @dataclass
-class JoinPart:
+class JoinPart(CarriedPart):
     """Some elements; `own` and `other`: both sides' operands."""
 
     func: Any
@@ -188,14 +188,6 @@ class JoinPart:
         if bound is None:
             return value, torch.zeros_like(value)
         return value, torch.from_numpy(settled(value.numpy(), bound.numpy(), self.unit.inputs)[0])
-
-    @property
-    def value(self) -> torch.Tensor:
-        return self._carried[0]
-
-    def moved(self, unit: float) -> torch.Tensor:
-        """How far it moves where every operand moves by a roundoff of itself."""
-        return self._carried[1].float()
 
     def of_other(self) -> torch.Tensor:
         """E of the reference's operands."""

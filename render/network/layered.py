@@ -161,6 +161,22 @@ class ConvolutionPart(LinearPart):
         return LinearSums(self.value.numpy(), most.numpy(), reach.numpy(), rows, columns, None, size, True)
 
 
+class CarriedPart:
+    """Some elements of which E is carried from the target's operands, with how far it moves."""
+
+    @cached_property
+    def _carried(self) -> tuple[torch.Tensor, torch.Tensor]:
+        raise NotImplementedError
+
+    @property
+    def value(self) -> torch.Tensor:
+        return self._carried[0]
+
+    def moved(self, unit: float) -> torch.Tensor:
+        """How far it moves where every operand moves by a roundoff of itself."""
+        return self._carried[1].float()
+
+
 @dataclass
 class LayerTwin:
     """A layer that both sides have, a part at a time: what belongs to it stays in cache."""

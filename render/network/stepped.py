@@ -28,7 +28,7 @@ from render.interpreter.hosted.table import RULES
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.shadow import hull_of
 from render.network.batch_norms import ChannelSides
-from render.network.layered import At, LayerTwin, settled
+from render.network.layered import At, CarriedPart, LayerTwin, settled
 from render.network.pairs import Pair
 from render.network.passed import Passed
 from render.network.row_norms import RowNorm
@@ -123,7 +123,7 @@ class LeafStep:
 
 
 @dataclass
-class StepPart:
+class StepPart(CarriedPart):
     """Some elements."""
 
     step: LeafStep
@@ -160,14 +160,6 @@ class StepPart:
         nested = (x.double(), *args[1:]), kwargs
         errors = [t.abs().mul_(error) for t in leaves_of(nested) if isinstance(t, torch.Tensor)] if error else []
         return Movable(self.step.func, *nested, errors, default_dtype)
-
-    @property
-    def value(self) -> torch.Tensor:
-        return self._carried[0]
-
-    def moved(self, unit: float) -> torch.Tensor:
-        """How far it moves where every operand moves by a roundoff of itself."""
-        return self._carried[1].float()
 
     def of_other(self) -> torch.Tensor:
         """E of the reference's operand."""

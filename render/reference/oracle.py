@@ -404,7 +404,7 @@ class Oracle:
         watch, inputs = NarrowWatch(), self.inputs.upcast()
         watch.restart(inputs.values.values())
         try:
-            with default_dtype(F64), watch, widened_arrays():
+            with default_dtype(F64), watch, widened_arrays(bool(self.trail and self.trail.left)):
                 return self._call(inputs), watch
         except Exception as error:
             caught(error, "the reference on widened inputs")
@@ -449,7 +449,7 @@ class Oracle:
             rounded = unit is not None and unit.native
             fused = FusedAttention(mode) if rounded else nullcontext()
             kernels = ShadowedKernels(mode, self.launches, rounded) if self.launches else nullcontext()
-            arrays = nullcontext() if rounded else widened_arrays(mode.value)
+            arrays = nullcontext() if rounded else widened_arrays(bool(self.trail and self.trail.left), mode.value)
             with sdpa_kernel([SDPBackend.MATH]), kernels, mode, fused, arrays:
                 found = self._call(inputs, nullcontext())
             values = [array(self.inputs.apart(mode.value(x))) for _, x in found]

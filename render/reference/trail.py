@@ -41,6 +41,8 @@ class Footprint:
 
     digest: int
     arrived: tuple[np.ndarray, ...] = ()
+    left: bool = False
+    """Whether arrays left at all."""
 
     def same(self, other: Footprint) -> bool:
         """Whether the two runs are one computation."""
@@ -50,7 +52,7 @@ class Footprint:
 
     def check(self, values: Sequence[np.ndarray], native: Sequence[tuple[str, torch.Tensor]]) -> None:
         """Raises UnsupportedOp where numpy gives another function of float64 than of what it is given."""
-        if self.arrived and not all(_are_near(_numbers(x), v) for (_, x), v in zip(native, values, strict=True)):
+        if self.left and not all(_are_near(_numbers(x), v) for (_, x), v in zip(native, values, strict=True)):
             raise UnsupportedOp("numpy", "on float64 it is another function")
 
 
@@ -109,15 +111,15 @@ class Trail(TorchDispatchMode):
             key.append(x)
 
     def _arrives(self, x: torch.Tensor) -> None:
-        """A tensor that no operation made; numpy's memory cannot grow."""
-        if x.numel() > 1 and (self._left or not x.untyped_storage().resizable()):
+        """A tensor that no operation made."""
+        if self._left and x.numel() > 1:
             self.arrived.append(_numbers(x))
         else:
             self.digest = hash((self.digest, _numbers(x).tobytes()))
 
     @property
     def footprint(self) -> Footprint:
-        return Footprint(self.digest, tuple(self.arrived))
+        return Footprint(self.digest, tuple(self.arrived), self._left)
 
     def __enter__(self) -> Any:
         self._watch = watched(self._leaves, "numpy")

@@ -298,3 +298,68 @@ def test_what_libraries_keep_is_theirs(tmp_path, monkeypatch):
     state.restore()
     assert library.CACHE == {"x": 1}
     monkeypatch.delitem(sys.modules, "kept_by_library")
+
+
+def test_gradients_from_before_are_put_back():
+    w = torch.nn.Parameter(torch.ones(3))
+    frozen, before = torch.ones(3), torch.full((3,), 5.0)
+    w.grad = before
+
+    def step():
+        w.grad = None
+        (w * frozen.requires_grad_()).sum().backward()
+        return w.grad + frozen.grad
+
+    state = HeldState([step])
+    with state.lent():
+        for _ in range(2):
+            state.restore()
+            assert step().tolist() == [2.0] * 3
+    assert w.grad is before and before.tolist() == [5.0] * 3
+    assert not frozen.requires_grad and frozen.grad is None
+
+
+class Proxy:
+    """Says what it is when it is asked, and nobody is there to say it."""
+
+    @property
+    def __class__(self):
+        raise RuntimeError("outside of a request")
+
+
+class Odd(dict):
+    def items(self):
+        raise RuntimeError("not now")
+
+    values = items
+
+
+def test_what_does_not_let_itself_be_looked_at_stays_as_it_is():
+    held, proxy, odd = [0], Proxy(), Odd(a=1)
+
+    def step():
+        held.append(len(held))
+        return proxy, odd
+
+    state = HeldState([step])
+    step()
+    state.restore()
+    assert held == [0]
+
+
+def test_books_of_torchs_own_functions_are_not_put_back():
+    @torch.no_grad()
+    def step():
+        seen.append(1)
+        return len(seen)
+
+    @functools.singledispatch
+    def by_kind(x):
+        return step()
+
+    seen = []
+    state = HeldState([by_kind])
+    by_kind.register(int, lambda x: 7)
+    assert by_kind("") == 1
+    state.restore()
+    assert by_kind("") == 1 and by_kind(3) == 7

@@ -67,7 +67,7 @@ def test_another_function_by_its_type_is_not_taken_for_exact():
 
 def test_arrays_stay_float64_where_the_user_makes_them():
     x = torch.arange(3.0, dtype=torch.float64)
-    with widened_arrays(lambda x: x + 0.125):
+    with widened_arrays(True, lambda x: x + 0.125):
         made = x.numpy(), np.zeros(2, np.float32), np.asarray(x, np.float16), np.array([0.1], np.float32)
         assert [a.dtype for a in made] == [np.float64] * 4 and isinstance(made[0].astype(np.float16), WidenedArray)
         assert made[0].tolist() == [0.125, 1.125, 2.125] and made[3][0] == np.float32(0.1), "constants as they are"
