@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from numpy.lib.array_utils import byte_bounds
 
-from render.entry.held import CACHED, is_object, is_of_tools, is_users_own, slot_names, slots_of, spaces_of, walk
+from render.entry.held import CACHED, MOST, is_object, is_of_tools, is_users_own, slot_names, slots_of, spaces_of, walk
 from render.result.defects import caught
 
 Named = dict[Any, Any]
@@ -66,6 +66,8 @@ class HeldState:
         self._arrays: list[np.ndarray] = []
         self._places: list[_Places | _Items] = []
         self._back: list[Back] = []
+        self.partly = False
+        """Whether they hold more than is looked at."""
         self._steps: set[int] = set()
         """Ids of what optimisers fill as they step, which is no cache."""
         self._keep(self._roots)
@@ -106,7 +108,8 @@ class HeldState:
     def _keep(self, roots: list[Any]) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of old names that modules still answer to
-            for _, x in walk(roots):
+            for count, (_, x) in enumerate(walk(roots)):
+                self.partly = self.partly or count >= MOST
                 try:
                     self._keep_one(x)
                 except Exception as error:  # as in `walk`

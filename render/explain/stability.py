@@ -43,7 +43,7 @@ from render.interpreter.events import GIVEN, Listener, listened
 from render.interpreter.handle import Handle
 from render.interpreter.types import format_of
 from render.reference.local_error import TORCH_FORMATS
-from render.reference.oracle import Oracle
+from render.reference.oracle import LARGE, Oracle
 from render.reference.shadow import Made
 from render.result.blockwise import blocks, every, flat, some
 from render.result.decision import Case, compare
@@ -55,8 +55,6 @@ LIMIT = 8.0
 TF32 = 2.0**-10
 ASKED_FROM = LIMIT
 """Roundings of itself that an element must be off by before the reference is run to say whether that is much."""
-LARGE = 1 << 26
-"""Bytes of E from which on what a run of the reference worked in is given back at once."""
 LOOKED_AT = 12
 """Elements above the limit that are cut out: so many of the worst, and as many among the others."""
 

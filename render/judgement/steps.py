@@ -19,6 +19,7 @@ import numpy as np
 from interval_ops.allocator import large_blocks_kept, spare
 from interval_ops.profiles.profile import MissingRule
 from render.entry.execution import FAILURES, Entry, Execution, described_as
+from render.entry.held import MOST
 from render.entry.inputs import Inputs
 from render.entry.memo import Memo
 from render.entry.outputs import devices, match
@@ -65,6 +66,8 @@ from render.result.options import Options
 from render.result.records import Instability
 from render.result.verdict import Finding, Outputs, OutputVerdict, Verdict
 
+HELD_IN_PART = f"the functions hold more than {MOST} objects: of the rest nothing is put back between runs"
+
 
 @dataclass
 class Judgement:
@@ -83,6 +86,8 @@ class Judgement:
 
     def __post_init__(self) -> None:
         self.inputs = self.inputs.beside(self.fn, self.reference.fn)
+        if self.inputs.held is not None and self.inputs.held.partly and HELD_IN_PART not in self.told:
+            self.told = (*self.told, HELD_IN_PART)
 
     def verdict(self) -> Verdict:
         """The verdict of every check, or without `Options.wait` the provisional one, which has the others to come."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
-import random
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
@@ -76,7 +75,9 @@ class Judge:
     def pytest_runtest_protocol(self, item: Any) -> Generator[None, Any, Any]:
         self.watch.forget()
         self._error, self._reports = None, []
-        _seed(self.options.seed)
+        from render.entry.held_state import seeded
+
+        seeded(self.options.seed)
         began, launches = time.perf_counter(), self.watch.launches
         done = yield
         self.watch.settle()
@@ -118,12 +119,3 @@ def _of(name: str, compared: Compared) -> Row:
         return of_verdict(name, compared.verdict)
     assert compared.error is not None
     return of_error(name, compared.error)
-
-
-def _seed(seed: int) -> None:
-    import numpy as np
-    import torch
-
-    torch.manual_seed(seed)
-    random.seed(seed)
-    np.random.seed(seed % 2**32)  # noqa: NPY002 - tests draw from it

@@ -5,6 +5,7 @@ import torch
 import triton
 import triton.language as tl
 
+from render.entry.held import MOST
 from tests.verdicts import classify
 
 N = 100
@@ -90,3 +91,17 @@ def test_what_both_sides_draw_once_is_the_same_for_both(gain, label):
     x = torch.randn(N, generator=torch.Generator().manual_seed(0))
     assert classify(entry, x, ref=lambda x: weights() * 0.9 + x * 0.1).label == label
     assert not cache
+
+
+def test_more_than_is_looked_at_is_told():
+    many = [[i] for i in range(MOST + 1)]
+
+    def entry(x):
+        many[-1].append(0)
+        total = torch.zeros(N)
+        average(total, x, 1.0)
+        return total
+
+    x = torch.randn(N, generator=torch.Generator().manual_seed(0))
+    told = [classify(fn, x, ref=lambda x: x * 0.1).notes for fn in (entry, lambda x: entry(x))]
+    assert all(any("nothing is put back" in note for note in notes) for notes in told)
